@@ -94,7 +94,9 @@ impl Lowerer<'_> {
         let value = match self.argument_of_type(value)? {
             Some(value) => value,
             // The components of a type that is one already.
-            None if let Some(ty) = self.nested(node, |this| this.type_expression(value))? => return Ok(ty.scalar().map(Type::Scalar)),
+            None if let Some(ty) = self.nested(node, |this| this.type_expression(value))? => {
+                return Ok(ty.scalar().map(Type::Scalar));
+            }
             None if syntax.root_name(value).is_some_and(|name| self.frame().variables.contains_key(&name)) => {
                 self.nested(node, |this| this.expression(value))?
             }
@@ -410,6 +412,7 @@ impl Lowerer<'_> {
                 *ty == data.ty
             }
             (Annotation::Array(element, form), Value::Array(view)) => view.is_of(*form) && *element == view.element,
+            (Annotation::Array(element, form), Value::Unbound(of, own, _)) => form == own && element == of,
             (Annotation::OpenArray(open, form), Value::Array(view)) => view.is_of(*form) && open.admits(&view.element),
             (Annotation::Record(record), Value::Record(got, _)) => record == got,
             (Annotation::Tuple(items), Value::Tuple(values)) if items.len() == values.len() => {

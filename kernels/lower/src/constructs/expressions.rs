@@ -496,11 +496,11 @@ impl Lowerer<'_> {
         (then, then_stmts): (Value, Vec<Stmt>),
         (otherwise, otherwise_stmts): (Value, Vec<Stmt>),
     ) -> Option<Value> {
-        let slots = self.result_slots(&then)?;
+        let mut slots = self.result_slots(&then)?;
         let mut branch = |value, stmts| {
             self.emitter.open();
             self.emitter.splice(stmts);
-            let is_stored = self.store_slots(&slots, value);
+            let is_stored = self.store_slots(&mut slots, value);
             let stmts = self.emitter.close();
             is_stored.then_some(stmts)
         };

@@ -136,6 +136,11 @@ impl Lowerer<'_> {
                 let view = self.present(base, view);
                 self.array_attribute(node, &view, &name).map(Part::Value)
             }
+            Part::Value(Value::Unbound(_, form, flag)) if name == "shape" => {
+                self.fault_unless_bound(node, flag);
+                let zero = || Data::zero(&Type::I32).into();
+                Ok(Part::Value(Value::Tuple((0..form.dims).map(|_| zero()).collect())))
+            }
             Part::Value(Value::Record(record, fields)) => {
                 let field = record.position(&name).and_then(|index| fields.into_iter().nth(index));
                 field.map(part_of).ok_or_else(|| {
@@ -236,16 +241,12 @@ impl Lowerer<'_> {
             (Type::Quat(dtype), [index]) => {
                 let dtype = *dtype;
                 let index = self.index(*index, 4)?;
-                items(index, 4, 1, |length| {
-                    length.map_or(Type::Scalar(dtype), |length| Type::Vector(dtype, length))
-                })
+                items(index, 4, 1, |length| length.map_or(Type::Scalar(dtype), |length| Type::Vector(dtype, length)))
             }
             (Type::Transform(dtype), [index]) => {
                 let dtype = *dtype;
                 let index = self.index(*index, 7)?;
-                items(index, 7, 1, |length| {
-                    length.map_or(Type::Scalar(dtype), |length| Type::Vector(dtype, length))
-                })
+                items(index, 7, 1, |length| length.map_or(Type::Scalar(dtype), |length| Type::Vector(dtype, length)))
             }
             (Type::Matrix(dtype, rows, columns), [index]) => {
                 let dtype = *dtype;

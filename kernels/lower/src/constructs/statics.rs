@@ -20,8 +20,7 @@ impl Lowerer<'_> {
     pub(crate) fn static_value(&mut self, node: Node, arguments: &Arguments) -> Lowered<Value> {
         self.expect_count(node, "static", arguments, 1..=1)?;
         let argument = arguments.positional[0];
-        self.refuse_deep(argument)?;
-        if let Some(number) = self.static_number(argument) {
+        if let Some(number) = self.static_number(argument)? {
             return Ok(self.number(number).into());
         }
         if let Some(function) = self.outer_callable(argument) {
@@ -31,17 +30,16 @@ impl Lowerer<'_> {
         Err(self.error(node, ErrorKind::NotConstant, message))
     }
 
-    /// Refuses an expression that is too deep for the recursion of constants.
-    fn refuse_deep(&self, node: Node) -> Lowered<()> {
+    /// The number that an expression is for Python, in which variables that hold a known number have it.
+    pub(crate) fn static_number(&self, node: Node) -> Lowered<Option<Number>> {
         if self.syntax().is_deeper(node, MAX_STATIC_DEPTH) {
             let message = format!("expected a constant expression nested at most {MAX_STATIC_DEPTH} deep");
             return Err(self.error(node, ErrorKind::TooDeep, message));
         }
-        Ok(())
+        Ok(self.static_number_below(node))
     }
 
-    /// The number that an expression is for Python, in which variables that hold a known number have it.
-    fn static_number(&self, node: Node) -> Option<Number> {
+    fn static_number_below(&self, node: Node) -> Option<Number> {
         if let Some(number) = self.outer_number(node) {
             return Some(number);
         }
@@ -52,22 +50,40 @@ impl Lowerer<'_> {
                 self.frame().variables.get(&name)?.constant
             }
             Kind::Attribute => self.static_attribute(node),
-            Kind::UnaryOp => unary(syntax.operator(node), self.static_number(syntax.required(node, Field::Operand))?),
+            Kind::UnaryOp => {
+                unary(syntax.operator(node), self.static_number_below(syntax.required(node, Field::Operand))?)
+            }
             Kind::BinOp => {
                 let [left, right] = [Field::Left, Field::Right].map(|field| syntax.required(node, field));
-                binary(syntax.operator(node), self.static_number(left)?, self.static_number(right)?)
+                binary(syntax.operator(node), self.static_number_below(left)?, self.static_number_below(right)?)
             }
             Kind::Compare => self.static_comparison(node),
+            Kind::BoolOp => self.static_choice(node),
             Kind::Call => self.static_call(node),
             _ => None,
         }
     }
 
+    /// The first operand of `and` or `or` that decides it, or the last one.
+    fn static_choice(&self, node: Node) -> Option<Number> {
+        let syntax = self.syntax();
+        let decides = syntax.operator(node) == Operator::Or;
+        let mut result = None;
+        for operand in syntax.children(node, Field::Values) {
+            let number = self.static_number_below(operand)?;
+            result = Some(number);
+            if number.is_truthy() == decides {
+                break;
+            }
+        }
+        result
+    }
+
     fn static_comparison(&self, node: Node) -> Option<Number> {
         let syntax = self.syntax();
-        let left = self.static_number(syntax.required(node, Field::Left))?;
+        let left = self.static_number_below(syntax.required(node, Field::Left))?;
         let [op] = <[Node; 1]>::try_from(syntax.children(node, Field::Ops).collect::<Vec<_>>()).ok()?;
-        let right = self.static_number(syntax.child(node, Field::Comparators)?)?;
+        let right = self.static_number_below(syntax.child(node, Field::Comparators)?)?;
         let order = match (left, right) {
             (Number::Int(left), Number::Int(right)) => left.cmp(&right),
             (left, right) => left.as_f64()?.partial_cmp(&right.as_f64()?)?,
@@ -93,13 +109,13 @@ impl Lowerer<'_> {
             return None;
         }
         if self.path(callee).as_deref() == Some("warp.static") {
-            return self.static_number(argument);
+            return self.static_number_below(argument);
         }
         let name = syntax.name_of(callee).filter(|name| self.is_undefined(name))?;
         match (name.as_str(), syntax.name_of(argument)) {
             ("len", Some(variable)) => self.static_length(&variable),
-            ("float", _) => self.static_number(argument)?.as_f64().map(Number::Float),
-            ("int", _) => match self.static_number(argument)? {
+            ("float", _) => self.static_number_below(argument)?.as_f64().map(Number::Float),
+            ("int", _) => match self.static_number_below(argument)? {
                 Number::Float(_) => None,
                 Number::Bool(value) => Some(Number::Int(value.into())),
                 integer @ Number::Int(_) => Some(integer),
@@ -157,7 +173,7 @@ impl Lowerer<'_> {
         let syntax = self.syntax();
         let values = self.static_range(syntax.required(node, Field::Iter))?;
         let target = syntax.required(node, Field::Target);
-        self.forget_constants(&self.assigned_names(node));
+        self.forget_assigned(&self.assigned_names(node));
         let before = self.knowledge();
         let end = self.emitter.label();
         self.emitter.open();
@@ -192,8 +208,7 @@ impl Lowerer<'_> {
         }
         let mut bounds = vec![];
         for argument in syntax.children(node, Field::Args).take(4) {
-            self.refuse_deep(argument)?;
-            match self.static_number(argument) {
+            match self.static_number(argument)? {
                 Some(Number::Int(bound)) if i32::try_from(bound).is_ok() => bounds.push(bound),
                 _ => return Err(fail()),
             }

@@ -19,8 +19,8 @@ use crate::source::counters::SignedStores;
 use crate::source::declarations::{FunctionDecl, Scope, enclosing_function};
 use crate::source::environment::{Environment, Number};
 use crate::source::syntax::{Node, Syntax};
-use crate::types::{ArrayForm, Type};
 use crate::types::parameters::RecordType;
+use crate::types::{ArrayForm, Type};
 use crate::values::scalars;
 use crate::values::{Axis, Callable, Data, Location, Slice, Storage, Value, View};
 
@@ -94,6 +94,7 @@ pub(crate) enum Slots {
     Tuple(Vec<Self>),
     Array(View),
     Record(Rc<RecordType>, Vec<Self>),
+    Unbound(Type, ArrayForm, LocalId),
     None,
 }
 
@@ -306,9 +307,7 @@ impl<'a> Lowerer<'a> {
             Value::Record(record, fields) => {
                 VariableKind::Record(record.clone(), fields.iter().map(|field| self.new_kind(name, field)).collect())
             }
-            Value::Unbound(element, form, _) => {
-                VariableKind::Unbound(element.clone(), *form, self.flag(name, false))
-            }
+            Value::Unbound(element, form, _) => VariableKind::Unbound(element.clone(), *form, self.flag(name, false)),
             Value::Function(function) => VariableKind::Function(function.clone()),
             Value::Reference(location) => VariableKind::Reference(location.clone()),
             Value::Str | Value::None => VariableKind::Tuple(vec![]),
@@ -454,7 +453,13 @@ impl<'a> Lowerer<'a> {
         frame.rebound.extend(frame.variables.remove(name).map(|variable| variable.flag));
     }
 
-    pub(crate) fn assign_kind(&mut self, node: Node, name: &str, kind: VariableKind, value: Value) -> Lowered<VariableKind> {
+    pub(crate) fn assign_kind(
+        &mut self,
+        node: Node,
+        name: &str,
+        kind: VariableKind,
+        value: Value,
+    ) -> Lowered<VariableKind> {
         match (&kind, value) {
             (VariableKind::Data(ty, slots), Value::Data(data)) if *ty == data.ty => {
                 self.store_locals(slots, data.parts);
@@ -524,7 +529,8 @@ impl<'a> Lowerer<'a> {
 
     /// A fault where no assignment of a variable was reached.
     pub(crate) fn check_assigned(&mut self, node: Node, name: &str) {
-        if let Some(flag) = self.frame().variables.get(name).filter(|known| !known.is_assigned).map(|known| known.flag) {
+        if let Some(flag) = self.frame().variables.get(name).filter(|known| !known.is_assigned).map(|known| known.flag)
+        {
             let site = self.syntax().site(node);
             self.emitter.fault_unless_assigned(flag, name, site);
         }
@@ -555,33 +561,46 @@ impl<'a> Lowerer<'a> {
             Value::Tuple(items) => {
                 Slots::Tuple(items.iter().map(|item| self.result_slots(item)).collect::<Option<_>>()?)
             }
-            Value::Array(view) => Slots::Array(self.own_view("result", view)),
+            Value::Array(view) => {
+                let own = self.own_view("result", view);
+                let flag = own.assigned.unwrap_or_else(|| self.flag("result", true));
+                Slots::Array(View { assigned: Some(flag), ..own })
+            }
+            Value::Unbound(element, form, _) => Slots::Unbound(element.clone(), *form, self.flag("result", false)),
             Value::Record(record, fields) => {
                 let slots = fields.iter().map(|field| self.result_slots(field)).collect::<Option<_>>()?;
                 Slots::Record(record.clone(), slots)
             }
             Value::None => Slots::None,
-            Value::Unbound(..) | Value::Function(_) | Value::Reference(_) | Value::Str => return None,
+            Value::Function(_) | Value::Reference(_) | Value::Str => return None,
         })
     }
 
     /// Puts a value into variables of its type; `false` if its type is another.
-    pub(crate) fn store_slots(&mut self, slots: &Slots, value: Value) -> bool {
-        match (slots, value) {
+    pub(crate) fn store_slots(&mut self, slots: &mut Slots, value: Value) -> bool {
+        match (&mut *slots, value) {
             (Slots::Data(ty, slots), Value::Data(data)) if *ty == data.ty => {
                 self.store_locals(slots, data.parts);
                 true
             }
             (Slots::Tuple(slots), Value::Tuple(items)) if slots.len() == items.len() => {
-                slots.iter().zip(items).all(|(slots, item)| self.store_slots(slots, item))
+                slots.iter_mut().zip(items).all(|(slots, item)| self.store_slots(slots, item))
             }
             (Slots::Array(known), Value::Array(view)) if known.is_like(&view) => {
-                let is_as_sure = known.assigned.is_some() || view.assigned.is_none();
                 self.store_view(known, &view);
-                is_as_sure
+                true
+            }
+            (Slots::Unbound(_, _, flag), Value::Array(view)) => {
+                let flag = *flag;
+                *slots = Slots::Array(self.bound_view("result", flag, view, false));
+                true
+            }
+            (Slots::Array(View { assigned: Some(flag), .. }) | Slots::Unbound(_, _, flag), Value::Unbound(..)) => {
+                self.emitter.emit(Stmt::Assign(*flag, scalars::truth(false)));
+                true
             }
             (Slots::Record(known, slots), Value::Record(record, fields)) if *known == record => {
-                slots.iter().zip(fields).all(|(slots, field)| self.store_slots(slots, field))
+                slots.iter_mut().zip(fields).all(|(slots, field)| self.store_slots(slots, field))
             }
             (Slots::None, Value::None) => true,
             _ => false,
@@ -596,9 +615,8 @@ impl<'a> Lowerer<'a> {
             }
             Slots::Tuple(slots) => Value::Tuple(slots.iter().map(Self::load_slots).collect()),
             Slots::Array(view) => Value::Array(view.clone()),
-            Slots::Record(record, slots) => {
-                Value::Record(record.clone(), slots.iter().map(Self::load_slots).collect())
-            }
+            Slots::Unbound(element, form, flag) => Value::Unbound(element.clone(), *form, *flag),
+            Slots::Record(record, slots) => Value::Record(record.clone(), slots.iter().map(Self::load_slots).collect()),
             Slots::None => Value::None,
         }
     }

@@ -129,7 +129,9 @@ impl Lowerer<'_> {
                 Ok(VariableKind::Array(self.bound_view(name, flag, view, is_sure)))
             }
             (VariableKind::Array(known), Value::Array(view)) if !known.is_like(&view) => {
-                let message = format!("field `{name}` refers to another array already; which one it is must not depend on a condition");
+                let message = format!(
+                    "field `{name}` refers to another array already; which one it is must not depend on a condition"
+                );
                 Err(self.error(node, ErrorKind::UnsupportedExpression, message))
             }
             (kind, value) => self.assign_kind(node, name, kind, value),
@@ -137,11 +139,20 @@ impl Lowerer<'_> {
     }
 
     /// The array that a field with a flag is from now on. An assignment that is always reached needs no flag.
-    fn bound_view(&mut self, name: &str, flag: LocalId, view: View, is_sure: bool) -> View {
+    pub(crate) fn bound_view(&mut self, name: &str, flag: LocalId, view: View, is_sure: bool) -> View {
         let source = view.assigned;
         let own = self.own_view(name, &View { assigned: None, ..view });
         self.emitter.emit(Stmt::Assign(flag, source.map_or_else(|| scalars::truth(true), Expr::Local)));
         View { assigned: (!is_sure || source.is_some()).then_some(flag), ..own }
+    }
+
+    /// Gives a flag to each array of a struct.
+    pub(crate) fn flag_arrays(&mut self, name: &str, kind: &mut VariableKind) {
+        match kind {
+            VariableKind::Record(_, kinds) => kinds.iter_mut().for_each(|kind| self.flag_arrays(name, kind)),
+            VariableKind::Array(view) if view.assigned.is_none() => view.assigned = Some(self.flag(name, true)),
+            _ => {}
+        }
     }
 
     /// An array that is used: a fault where no assignment of the field was reached.

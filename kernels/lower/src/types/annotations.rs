@@ -12,7 +12,7 @@ use crate::source::environment::{Environment, MAX_DEPTH, MAX_ITEMS, Number, shor
 use crate::source::syntax::{Constant, Node};
 use crate::types::open::{Open, Scalars};
 use crate::types::parameters::{Annotation, RecordType};
-use crate::types::{self, ArrayForm, MAX_COMPONENTS, StructType, Type};
+use crate::types::{self, ArrayForm, MAX_COMPONENTS, MAX_STRUCT_COMPONENTS, StructType, Type};
 
 impl Environment<'_> {
     /// The type that an expression names.
@@ -30,7 +30,8 @@ impl Environment<'_> {
 
     /// The number that `length` of a type is.
     pub(crate) fn type_size(&self, node: Node, scope: Scope, depth: u32) -> Option<Number> {
-        let base = self.syntax.name(node).filter(|name| name == "length").map(|_| self.syntax.required(node, Field::Value))?;
+        let base =
+            self.syntax.name(node).filter(|name| name == "length").map(|_| self.syntax.required(node, Field::Value))?;
         match self.annotation_at(base, scope, depth + 1) {
             Ok(Annotation::Data(ty)) => ty.size(),
             _ => None,
@@ -135,15 +136,12 @@ impl Environment<'_> {
             }
             fields.push((field, annotation));
             let leaves: usize = fields.iter().map(|(_, annotation)| annotation.leaves()).sum();
-            if leaves > MAX_COMPONENTS {
-                let message = format!("expected a struct of at most {MAX_COMPONENTS} components and arrays");
+            if leaves > MAX_STRUCT_COMPONENTS {
+                let message = format!("expected a struct of at most {MAX_STRUCT_COMPONENTS} components and arrays");
                 return Err(unsupported(node, message));
             }
         }
         if fields.is_empty() || fields.iter().any(|(_, annotation)| !matches!(annotation, Annotation::Data(_))) {
-            if fields.len() > MAX_COMPONENTS {
-                return Err(unsupported(node, format!("expected a struct of at most {MAX_COMPONENTS} fields")));
-            }
             return Ok(Annotation::Record(Rc::new(RecordType { name, fields })));
         }
         let fields = fields
@@ -305,7 +303,7 @@ impl Environment<'_> {
         }
         let items: Vec<_> = syntax.children(item, Field::Elts).collect();
         let dims = match items[..] {
-            [element, literal] => self.literal(literal, scope, depth).map(|dims| (element, dims)),
+            [element, dims] => self.literal(dims, scope, depth).map(|dims| (element, dims)),
             _ => None,
         };
         match dims {
@@ -314,13 +312,18 @@ impl Environment<'_> {
         }
     }
 
-    /// The number of `Literal[n]`.
+    /// The number of `Literal[n]`, or `n` itself.
     fn literal(&self, node: Node, scope: Scope, depth: u32) -> Option<i128> {
         let syntax = self.syntax;
-        let base = syntax.child(node, Field::Value).filter(|_| syntax.kind(node) == Kind::Subscript)?;
-        let path = self.declarations.path(syntax, base)?;
-        match self.number_at(syntax.required(node, Field::Slice), scope, depth + 1) {
-            Some(Number::Int(number)) if path == "typing.Literal" => Some(number),
+        let base = syntax.child(node, Field::Value).filter(|_| syntax.kind(node) == Kind::Subscript);
+        let number = match base {
+            Some(base) if self.declarations.path(syntax, base)? == "typing.Literal" => {
+                syntax.required(node, Field::Slice)
+            }
+            _ => node,
+        };
+        match self.number_at(number, scope, depth + 1) {
+            Some(Number::Int(number)) => Some(number),
             _ => None,
         }
     }

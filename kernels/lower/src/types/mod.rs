@@ -42,8 +42,10 @@ pub(crate) struct ArrayForm {
     pub(crate) is_indexed: bool,
 }
 
-/// The most components of a vector, matrix or struct.
+/// The most components of a vector or matrix.
 pub(crate) const MAX_COMPONENTS: usize = 256;
+/// The most components and arrays of a struct.
+pub(crate) const MAX_STRUCT_COMPONENTS: usize = 1024;
 
 impl Type {
     pub(crate) const BOOL: Self = Self::Scalar(Dtype::Bool);

@@ -49,7 +49,9 @@ impl Annotation {
         match self {
             Self::Data(ty) => ty.count(),
             Self::Tuple(items) => items.iter().map(Self::leaves).sum(),
-            Self::Record(record) => record.fields.iter().map(|(_, annotation)| annotation.leaves()).sum::<usize>().max(1),
+            Self::Record(record) => {
+                record.fields.iter().map(|(_, annotation)| annotation.leaves()).sum::<usize>().max(1)
+            }
             Self::Array(..)
             | Self::OpenArray(..)
             | Self::Function

@@ -163,10 +163,14 @@ impl Lowerer<'_> {
     }
 
     fn size_argument(&mut self, argument: Node) -> Lowered<u32> {
-        match self.expression(argument)? {
-            Value::Data(Data { constant: Some(Number::Int(size)), .. })
-                if (1..=MAX_COMPONENTS as i128).contains(&size) =>
-            {
+        let mut number = self.static_number(argument)?;
+        if number.is_none()
+            && let Value::Data(data) = self.expression(argument)?
+        {
+            number = data.constant;
+        }
+        match number {
+            Some(Number::Int(size)) if (1..=MAX_COMPONENTS as i128).contains(&size) => {
                 Ok(u32::try_from(size).expect("limited"))
             }
             _ => {

@@ -122,15 +122,17 @@ def __wp_givens(first: __typing.Any, second: __typing.Any, epsilon: __typing.Any
 def __wp_qr(A: __typing.Any, epsilon: __typing.Any):
     zero = A.dtype(0.0)
     one = A.dtype(1.0)
-    c, s = __wp_givens(A[0, 0], A[1, 0], epsilon)
-    Q = type(A)(c, -s, zero, s, c, zero, zero, zero, one)
-    R = __wp.transpose(Q) * A
+    R = A
+    c, s = __wp_givens(R[0, 0], R[1, 0], epsilon)
+    first = type(A)(c, -s, zero, s, c, zero, zero, zero, one)
+    R[0], R[1] = c * R[0] + s * R[1], c * R[1] - s * R[0]
     c, s = __wp_givens(R[0, 0], R[2, 0], epsilon)
     second = type(A)(c, zero, -s, zero, one, zero, s, zero, c)
-    R = __wp.transpose(second) * R
+    R[0], R[2] = c * R[0] + s * R[2], c * R[2] - s * R[0]
     c, s = __wp_givens(R[1, 1], R[2, 1], epsilon)
     third = type(A)(one, zero, zero, zero, c, -s, zero, s, c)
-    return Q * second * third, __wp.transpose(third) * R
+    R[1], R[2] = c * R[1] + s * R[2], c * R[2] - s * R[1]
+    return first * second * third, R
 
 
 @__wp.func

@@ -31,10 +31,7 @@ const PARTS: [Part; 4] = [
         ],
         source: include_str!("library.py"),
     },
-    Part {
-        names: &["closest_point_edge_edge", "eig3", "qr3", "svd3"],
-        source: include_str!("decompositions.py"),
-    },
+    Part { names: &["closest_point_edge_edge", "eig3", "qr3", "svd3"], source: include_str!("decompositions.py") },
     Part { names: &["curlnoise", "noise", "pnoise"], source: include_str!("noise.py") },
     Part {
         names: &[
