@@ -94,6 +94,22 @@ out[2] = int(wp.static(n > 3 and (n < 2 or n == 5)))
 }
 
 #[test]
+fn items_of_tuples_are_static() {
+    let results = body(
+        "int",
+        "
+for i in range(3):
+    out[i] = wp.static((wp.min, wp.max)[i % 2])(wp.static(((7, 8), (9, 10), [11, 12])[i][-1]), 9)
+",
+        3,
+        0_i32,
+    );
+    assert_eq!(results, [8, 10, 9]);
+    assert_eq!(refused_body("out[0] = float(wp.static((1, 2)[2]))"), ErrorKind::NotConstant);
+    assert_eq!(refused_body("out[0] = float(wp.static((1, 2)[n]))"), ErrorKind::NotConstant);
+}
+
+#[test]
 fn lengths_of_types_are_static() {
     let results = body(
         "int",

@@ -35,6 +35,8 @@ Constant: TypeAlias = "int | float | bool"
 # Modules whose numbers the daemon knows.
 _KNOWN_MODULES = ("math", "warp")
 _WARP = "_warp_"
+# Items of a sequence that is written where a kernel takes items of it.
+_MAX_TABLE = 256
 _PACKAGE = __name__.partition(".")[0]
 
 
@@ -217,7 +219,8 @@ class Captures:
 
     def _function(self, value: Any, function: FunctionType, name: str) -> Definition:
         user = User.of_function(function)
-        text, decorators = self._decorated(value, user, without_own_decorators(value, user, self._own_text(value, function)))
+        own = without_own_decorators(value, user, self._own_text(value, function))
+        text, decorators = self._decorated(value, user, own)
         # Names are resolved once, as the source means them: a substitute may be the name of another thing in it.
         found: list[tuple[ast.expr, str]] = []
         self._avoided = text.names()
@@ -267,12 +270,21 @@ class Captures:
         found = []
         for argument in definition.args.args:
             annotation = argument.annotation
-            names = {node.id for node in ast.walk(annotation) if isinstance(node, ast.Name)} if annotation else set()
-            # Names of functions and classes around it, which only annotations use.
-            if annotation and any(name in user.hidden or name not in user.scope for name in names):
+            if annotation and self._is_unknown(user, annotation):
                 type_ = self._writer.type(types.get(argument.arg))
                 found += [(annotation, type_)] if type_ else []
         return found
+
+    def _is_unknown(self, user: User, annotation: ast.expr) -> bool:
+        """Return whether the daemon cannot tell the type that an annotation is."""
+        names = {node.id for node in ast.walk(annotation) if isinstance(node, ast.Name)}
+        # Names of functions and classes around it, which only annotations use.
+        if any(name in user.hidden or name not in user.scope for name in names):
+            return True
+        value = user.value(annotation)
+        # A placeholder of `warp.fem`, or a type that an expression chooses.
+        is_placeholder = isinstance(value, type) and is_of("warp", value) and self._writer.type(value) is None
+        return is_placeholder or any(isinstance(node, ast.IfExp) for node in ast.walk(annotation))
 
     def _static_values(self, _: Any, user: User, text: Text) -> list[tuple[ast.expr, str]]:
         """Return values in place of the calls of `warp.static` that do not depend on variables."""
@@ -287,7 +299,23 @@ class Captures:
             if value is not None:
                 found.append((call, value))
                 end = (call.end_lineno or call.lineno, call.end_col_offset or 0)
+        for call in filter(user.is_static, calls):
+            found += outside(found, self._tables(call, user))
         return found
+
+    def _tables(self, call: ast.Call, user: User) -> list[tuple[ast.expr, str]]:
+        """Return tuples in place of the names of sequences, of which a call of `warp.static` takes items."""
+        items = [node.value for node in ast.walk(call) if isinstance(node, ast.Subscript)]
+        names = [node for node in items if isinstance(node, ast.Name) and node.id not in user.variables]
+        texts = [(node, self._table(user, user.scope.get(node.id))) for node in names]
+        return [(node, text) for node, text in texts if text is not None]
+
+    def _table(self, user: User, value: Any) -> str | None:
+        """Return a sequence of numbers, functions and sequences as it is written; None if it cannot be."""
+        if not isinstance(value, (list, tuple)):
+            return number_text(value) or self._text(user, value)
+        texts = [self._table(user, one) for one in value] if len(value) <= _MAX_TABLE else [None]
+        return None if None in texts else f"({''.join(f'{text}, ' for text in texts)})"
 
     def _static_value(self, expression: ast.expr, user: User) -> str | None:
         """Return the value of an expression as it is written; None if it cannot be, or depends on variables."""

@@ -212,6 +212,9 @@ impl Lowerer<'_> {
         if let Some(kind) = self.variable(node, &name) {
             let value = Self::value_of(&kind);
             let value = self.loaded(value);
+            if let Value::Record(_, fields) = &value {
+                self.add_work(fields.len());
+            }
             let constant = self.frame().variables.get(&name).and_then(|variable| variable.constant);
             return Ok(match value {
                 Value::Data(data) => Value::Data(Data { constant, ..data }),

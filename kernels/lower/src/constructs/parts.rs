@@ -112,9 +112,8 @@ impl Lowerer<'_> {
                 kind => part_of(Self::value_of(&kind)),
             });
         }
-        if name == "length"
-            && let Some(size) = self.type_expression(base)?.and_then(|ty| ty.size())
-        {
+        let is_length = name == "length" && !self.is_python();
+        if is_length && let Some(size) = self.type_expression(base)?.and_then(|ty| ty.size()) {
             return Ok(Part::Value(self.number(size).into()));
         }
         if self.path(node).is_some() {
@@ -126,7 +125,7 @@ impl Lowerer<'_> {
                 if let Some(selection) = attribute(&location.ty, &name) {
                     return Ok(Part::Location(narrow(location, &selection)));
                 }
-                if let Some(size) = location.ty.size().filter(|_| name == "length" && !self.is_python()) {
+                if let Some(size) = location.ty.size().filter(|_| is_length) {
                     return Ok(Part::Value(self.number(size).into()));
                 }
                 let message = format!("{} has no attribute `{name}`", location.ty);

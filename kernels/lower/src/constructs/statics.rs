@@ -6,7 +6,7 @@ use accelerd_parser::{Field, Kind, Operator};
 use crate::error::{ErrorKind, Lowered};
 use crate::lowerer::arguments::Arguments;
 use crate::lowerer::{LoopLabels, Lowerer};
-use crate::source::environment::{Number, binary, shorten, unary};
+use crate::source::environment::{MAX_ITEMS, Number, binary, shorten, unary};
 use crate::source::syntax::Node;
 use crate::values::Value;
 
@@ -23,7 +23,8 @@ impl Lowerer<'_> {
         if let Some(number) = self.static_number(argument)? {
             return Ok(self.number(number).into());
         }
-        if let Some(function) = self.outer_callable(argument) {
+        let item = self.static_item(argument).unwrap_or(argument);
+        if let Some(function) = self.outer_callable(item) {
             return Ok(Value::Function(function));
         }
         let message = format!("expected a constant, got `{}`", shorten(&self.syntax().text(argument)));
@@ -50,6 +51,7 @@ impl Lowerer<'_> {
                 self.frame().variables.get(&name)?.constant
             }
             Kind::Attribute => self.static_attribute(node),
+            Kind::Subscript => self.static_number_below(self.static_item(node)?),
             Kind::UnaryOp => {
                 unary(syntax.operator(node), self.static_number_below(syntax.required(node, Field::Operand))?)
             }
@@ -124,6 +126,25 @@ impl Lowerer<'_> {
         }
     }
 
+    /// The item of a tuple or list as it is written.
+    fn static_item(&self, node: Node) -> Option<Node> {
+        let syntax = self.syntax();
+        if syntax.kind(node) != Kind::Subscript {
+            return None;
+        }
+        let base = syntax.required(node, Field::Value);
+        let base = if syntax.kind(base) == Kind::Subscript { self.static_item(base)? } else { base };
+        let Number::Int(index) = self.static_number_below(syntax.required(node, Field::Slice))? else { return None };
+        if !matches!(syntax.kind(base), Kind::Tuple | Kind::List) {
+            return None;
+        }
+        let items: Vec<_> = syntax.children(base, Field::Elts).take(MAX_ITEMS + 1).collect();
+        self.add_work(items.len());
+        let count = i128::try_from(items.len()).ok().filter(|_| items.len() <= MAX_ITEMS)?;
+        let index = if index < 0 { index + count } else { index };
+        items.get(usize::try_from(index).ok()?).copied()
+    }
+
     /// The `length` of a variable, or of its type.
     fn static_attribute(&self, node: Node) -> Option<Number> {
         let syntax = self.syntax();
@@ -183,11 +204,7 @@ impl Lowerer<'_> {
             self.emitter.open();
             let data = self.number(Number::Int(value));
             self.assign_variable(target, name, data.into())?;
-            let is_first = self.frame_mut().unrolled.insert(name.to_owned());
             let flow = self.loop_body(node, LoopLabels { end, next: Some(next) });
-            if is_first {
-                self.frame_mut().unrolled.remove(name);
-            }
             let body = self.emitter.close();
             self.emitter.emit(Stmt::Block(next, body));
             flow?;

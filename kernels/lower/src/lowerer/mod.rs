@@ -4,6 +4,7 @@ pub(crate) mod arguments;
 pub(crate) mod emitter;
 pub(crate) mod knowledge;
 pub(crate) mod records;
+pub(crate) mod slots;
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashSet};
@@ -14,6 +15,7 @@ use accelerd_parser::Kind;
 
 use crate::error::{ErrorKind, LowerError, Lowered};
 use crate::lowerer::emitter::{Emitter, reads};
+use crate::lowerer::slots::Slots;
 use crate::options::Dialect;
 use crate::source::counters::SignedStores;
 use crate::source::declarations::{FunctionDecl, Scope, enclosing_function};
@@ -56,8 +58,6 @@ pub(crate) struct Frame {
     /// The flags of variables in whose place others have their names.
     pub(crate) rebound: Vec<LocalId>,
     pub(crate) loops: Vec<LoopLabels>,
-    /// Variables of unrolled loops.
-    pub(crate) unrolled: HashSet<String>,
     pub(crate) returns: Returns,
     /// Open statements with bodies.
     pub(crate) nesting: u32,
@@ -85,17 +85,6 @@ pub(crate) enum Returns {
         /// The value of a return that is the last statement.
         last: Option<Value>,
     },
-}
-
-/// Local variables for a value.
-#[derive(Clone, Debug)]
-pub(crate) enum Slots {
-    Data(Type, Vec<LocalId>),
-    Tuple(Vec<Self>),
-    Array(View),
-    Record(Rc<RecordType>, Vec<Self>),
-    Unbound(Type, ArrayForm, LocalId),
-    None,
 }
 
 /// A variable of the source.
@@ -228,7 +217,6 @@ impl<'a> Lowerer<'a> {
             variables: BTreeMap::new(),
             rebound: vec![],
             loops: vec![],
-            unrolled: HashSet::new(),
             returns,
             nesting: 0,
         });
@@ -305,6 +293,7 @@ impl<'a> Lowerer<'a> {
             Value::Array(view) => VariableKind::Array(self.own_view(name, view)),
             Value::Tuple(items) => VariableKind::Tuple(items.iter().map(|item| self.new_kind(name, item)).collect()),
             Value::Record(record, fields) => {
+                self.add_work(fields.len());
                 VariableKind::Record(record.clone(), fields.iter().map(|field| self.new_kind(name, field)).collect())
             }
             Value::Unbound(element, form, _) => VariableKind::Unbound(element.clone(), *form, self.flag(name, false)),
@@ -343,7 +332,7 @@ impl<'a> Lowerer<'a> {
         View { axes: axes.collect(), assigned, ..view.clone() }
     }
 
-    fn slots(&mut self, name: &str, ty: &Type) -> Vec<LocalId> {
+    pub(crate) fn slots(&mut self, name: &str, ty: &Type) -> Vec<LocalId> {
         ty.components().into_iter().map(|dtype| self.emitter.local(name, dtype)).collect()
     }
 
@@ -500,7 +489,7 @@ impl<'a> Lowerer<'a> {
     }
 
     /// Puts another view of the same array into the variables of a view.
-    fn store_view(&mut self, known: &View, view: &View) {
+    pub(crate) fn store_view(&mut self, known: &View, view: &View) {
         let slots: Vec<_> = known
             .axes
             .iter()
@@ -551,73 +540,6 @@ impl<'a> Lowerer<'a> {
             VariableKind::Unbound(element, form, flag) => Value::Unbound(element.clone(), *form, *flag),
             VariableKind::Function(function) => Value::Function(function.clone()),
             VariableKind::Reference(location) => Value::Reference(location.clone()),
-        }
-    }
-
-    /// Variables for the results of early returns.
-    pub(crate) fn result_slots(&mut self, value: &Value) -> Option<Slots> {
-        Some(match value {
-            Value::Data(data) => Slots::Data(data.ty.clone(), self.slots("result", &data.ty)),
-            Value::Tuple(items) => {
-                Slots::Tuple(items.iter().map(|item| self.result_slots(item)).collect::<Option<_>>()?)
-            }
-            Value::Array(view) => {
-                let own = self.own_view("result", view);
-                let flag = own.assigned.unwrap_or_else(|| self.flag("result", true));
-                Slots::Array(View { assigned: Some(flag), ..own })
-            }
-            Value::Unbound(element, form, _) => Slots::Unbound(element.clone(), *form, self.flag("result", false)),
-            Value::Record(record, fields) => {
-                let slots = fields.iter().map(|field| self.result_slots(field)).collect::<Option<_>>()?;
-                Slots::Record(record.clone(), slots)
-            }
-            Value::None => Slots::None,
-            Value::Function(_) | Value::Reference(_) | Value::Str => return None,
-        })
-    }
-
-    /// Puts a value into variables of its type; `false` if its type is another.
-    pub(crate) fn store_slots(&mut self, slots: &mut Slots, value: Value) -> bool {
-        match (&mut *slots, value) {
-            (Slots::Data(ty, slots), Value::Data(data)) if *ty == data.ty => {
-                self.store_locals(slots, data.parts);
-                true
-            }
-            (Slots::Tuple(slots), Value::Tuple(items)) if slots.len() == items.len() => {
-                slots.iter_mut().zip(items).all(|(slots, item)| self.store_slots(slots, item))
-            }
-            (Slots::Array(known), Value::Array(view)) if known.is_like(&view) => {
-                self.store_view(known, &view);
-                true
-            }
-            (Slots::Unbound(_, _, flag), Value::Array(view)) => {
-                let flag = *flag;
-                *slots = Slots::Array(self.bound_view("result", flag, view, false));
-                true
-            }
-            (Slots::Array(View { assigned: Some(flag), .. }) | Slots::Unbound(_, _, flag), Value::Unbound(..)) => {
-                self.emitter.emit(Stmt::Assign(*flag, scalars::truth(false)));
-                true
-            }
-            (Slots::Record(known, slots), Value::Record(record, fields)) if *known == record => {
-                slots.iter_mut().zip(fields).all(|(slots, field)| self.store_slots(slots, field))
-            }
-            (Slots::None, Value::None) => true,
-            _ => false,
-        }
-    }
-
-    /// The value in variables.
-    pub(crate) fn load_slots(slots: &Slots) -> Value {
-        match slots {
-            Slots::Data(ty, slots) => {
-                Value::Data(Data::new(ty.clone(), slots.iter().map(|slot| Expr::Local(*slot)).collect()))
-            }
-            Slots::Tuple(slots) => Value::Tuple(slots.iter().map(Self::load_slots).collect()),
-            Slots::Array(view) => Value::Array(view.clone()),
-            Slots::Unbound(element, form, flag) => Value::Unbound(element.clone(), *form, *flag),
-            Slots::Record(record, slots) => Value::Record(record.clone(), slots.iter().map(Self::load_slots).collect()),
-            Slots::None => Value::None,
         }
     }
 

@@ -35,6 +35,7 @@ impl Lowerer<'_> {
 
     /// The variables of a parameter, of which only the fields that the function may change are copies.
     pub(crate) fn parameter_record(&mut self, name: &str, record: Rc<RecordType>, fields: Vec<Value>) -> VariableKind {
+        self.add_work(fields.len());
         let is_referred = self.mutates(&format!("{name}.*"));
         let kinds = record.fields.iter().zip(fields).map(|((field, _), value)| {
             let path = format!("{name}.{field}");

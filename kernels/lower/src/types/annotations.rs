@@ -30,9 +30,10 @@ impl Environment<'_> {
 
     /// The number that `length` of a type is.
     pub(crate) fn type_size(&self, node: Node, scope: Scope, depth: u32) -> Option<Number> {
-        let base =
-            self.syntax.name(node).filter(|name| name == "length").map(|_| self.syntax.required(node, Field::Value))?;
-        match self.annotation_at(base, scope, depth + 1) {
+        if self.options.dialect == Dialect::Python || self.syntax.name(node)? != "length" {
+            return None;
+        }
+        match self.annotation_at(self.syntax.required(node, Field::Value), scope, depth + 1) {
             Ok(Annotation::Data(ty)) => ty.size(),
             _ => None,
         }
