@@ -4,7 +4,7 @@ mod common;
 
 use accelerd_ir::kernel::{Argument, FaultKind};
 use accelerd_lower::{Dialect, ErrorKind, lower};
-use common::{body, elements, fault, options, read, refused, refused_body, run, vectors_of};
+use common::{body, elements, fault, options, read, refused_body, run, vectors_of};
 
 #[test]
 fn vectors_have_components_products_and_lengths() {
