@@ -275,16 +275,15 @@ class Captures:
                 found += [(annotation, type_)] if type_ else []
         return found
 
-    def _is_unknown(self, user: User, annotation: ast.expr) -> bool:
+    @staticmethod
+    def _is_unknown(user: User, annotation: ast.expr) -> bool:
         """Return whether the daemon cannot tell the type that an annotation is."""
         names = {node.id for node in ast.walk(annotation) if isinstance(node, ast.Name)}
         # Names of functions and classes around it, which only annotations use.
         if any(name in user.hidden or name not in user.scope for name in names):
             return True
-        value = user.value(annotation)
-        # A placeholder of `warp.fem`, or a type that an expression chooses.
-        is_placeholder = isinstance(value, type) and is_of("warp", value) and self._writer.type(value) is None
-        return is_placeholder or any(isinstance(node, ast.IfExp) for node in ast.walk(annotation))
+        # A type that an expression chooses.
+        return any(isinstance(node, ast.IfExp) for node in ast.walk(annotation))
 
     def _static_values(self, _: Any, user: User, text: Text) -> list[tuple[ast.expr, str]]:
         """Return values in place of the calls of `warp.static` that do not depend on variables."""
