@@ -592,3 +592,64 @@ def test_attributes_that_a_kernel_assigns_keep_their_names() -> None:
         return x
 
     assert "    Settings.given = x\n" in text(k)
+
+
+def test_structs_without_fields_are_written(wp: Any) -> None:
+    empty = Struct(type("Empty", (), {}))
+
+    def k(s: empty):  # type: ignore[valid-type]
+        return empty()
+
+    source = text(Kernel(k, {"s": empty}))
+    assert "@_warp_.struct\nclass Empty:\n    pass\n" in source
+    assert "empty" not in source
+
+
+def test_types_that_a_class_around_a_function_names_are_those_of_warp(wp: Any) -> None:
+    class Space:
+        Arg = Struct(type("Arg", (), {}), count=int)
+
+        # The name is one of the class's own body.
+        def k(s: Arg):  # noqa: N805
+            return s.count
+
+    source = text(Kernel(Space.__dict__["k"], {"s": Space.Arg}))
+    assert "class Arg_2_:\n    count: int\n" in source
+    assert "def k(s: Arg_2_):" in source
+
+
+def test_types_that_an_expression_chooses_are_those_of_warp(wp: Any) -> None:
+    def k(x: int, y: int if wp is None else float):  # type: ignore[valid-type]
+        return x + y
+
+    assert "def k(x: int, y: float):" in text(Kernel(k, {"x": int, "y": float}))
+
+
+def test_sequences_that_warp_static_takes_items_of_are_written(wp: Any) -> None:
+    def twice(x):
+        return 2 * x
+
+    corners, functions, other = [(0, 1), (2.5, -3)], (Function(twice), Function(twice)), [object()]
+
+    def k(x):
+        for i in range(2):
+            x += wp.static(corners[i][0] + wp.static(len(corners))) + wp.static(functions[i])(x)
+            x += wp.static(other[i])
+        return x
+
+    source = text(Kernel(k, {"x": float}))
+    corner = "wp.static(((0, 1, ), (2.5, (-3), ), )[i][0] + 2)"
+    assert f"x += {corner} + wp.static((twice, twice, )[i])(x)\n" in source
+    assert "x += wp.static(other[i])\n" in source
+
+
+def test_a_kernel_in_no_file_has_the_source_that_warp_has(wp: Any) -> None:
+    scope: dict[str, Any] = {"wp": wp}
+    source = "def k(x: wp._src.vec2):\n    return x\n"
+    exec(source, scope)
+    wp._src = SimpleNamespace(vec2=wp.vec2)
+    kernel = Kernel(scope["k"], {"x": wp.vec2})
+    with pytest.raises(ValueError, match="there is no source of k"):
+        text(kernel)
+    kernel.adj.source = source
+    assert "def k(x: _warp_.types.vector(length=2, dtype=_warp_.float32)):\n    return x\n" in text(kernel)

@@ -440,8 +440,14 @@ n = 3
 def k(out: wp.array(dtype=int)):
     n = 4
     out[0] = wp.static(n)
+    n += out[0]
+    out[1] = wp.static(n)
 ";
-    assert_eq!(refused(source, &options(Dialect::Warp)).kind, ErrorKind::NotConstant);
+    let refused = refused(source, &options(Dialect::Warp));
+    assert_eq!((refused.kind, refused.line), (ErrorKind::NotConstant, 11));
+    let mut arguments = [Argument::array(&[0_i32; 2])];
+    run(&source.replace("out[1] = wp.static(n)", "out[1] = n"), &[1], &mut arguments);
+    assert_eq!(read::<i32>(&arguments[0]), [4, 8]);
 }
 
 #[test]

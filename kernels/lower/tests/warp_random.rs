@@ -91,3 +91,27 @@ def k(normal: wp.array[float], few: wp.array[wp.uint32], many: wp.array[wp.uint3
         assert!((mean - rate).abs() < error && (variance / rate - 1.0).abs() < 0.08, "{rate}: {mean}, {variance}");
     }
 }
+
+#[test]
+fn a_parameter_that_is_a_state_is_a_copy() {
+    let source = "
+import warp as wp
+
+@wp.func
+def two(state: wp.uint32):
+    return wp.randu(state), wp.randu(state)
+
+@wp.kernel
+def k(seed: wp.uint32, out: wp.array(dtype=wp.uint32)):
+    a, b = two(seed)
+    out[0] = wp.randu(seed)
+    out[1] = wp.randu(seed)
+    out[2] = a
+    out[3] = b
+";
+    let mut arguments = [Argument::value(7_u32), Argument::array(&[0_u32; 4])];
+    run(source, &[1], &mut arguments);
+    let numbers: Vec<u32> = read(&arguments[1]);
+    assert_eq!(numbers[..2], numbers[2..]);
+    assert_ne!(numbers[0], numbers[1]);
+}

@@ -27,6 +27,7 @@ from ._kernel_values import (
     number_text,
     overloads_of,
     parameter_types,
+    source_of,
 )
 
 Constant: TypeAlias = "int | float | bool"
@@ -34,6 +35,8 @@ Constant: TypeAlias = "int | float | bool"
 # Modules whose numbers the daemon knows.
 _KNOWN_MODULES = ("math", "warp")
 _WARP = "_warp_"
+# Items of a sequence that is written where a kernel takes items of it.
+_MAX_TABLE = 256
 _PACKAGE = __name__.partition(".")[0]
 
 
@@ -210,13 +213,14 @@ class Captures:
         return sorted([*found, *self._generated], key=lambda one: one.is_class)
 
     def _class(self, one: type, name: str) -> Definition:
-        text = self._own_text(one)
+        text = self._own_text(one, one)
         user = User.of_class(one)
         return Definition(name, user.filename, self._resolved(user, text, []), True)
 
     def _function(self, value: Any, function: FunctionType, name: str) -> Definition:
         user = User.of_function(function)
-        text, decorators = self._decorated(value, user, without_own_decorators(value, user, self._own_text(function)))
+        own = without_own_decorators(value, user, self._own_text(value, function))
+        text, decorators = self._decorated(value, user, own)
         # Names are resolved once, as the source means them: a substitute may be the name of another thing in it.
         found: list[tuple[ast.expr, str]] = []
         self._avoided = text.names()
@@ -253,24 +257,33 @@ class Captures:
         self._avoided = set()
         return text.replaced(found + [(node, texts[name]) for node, name in left if name in texts])
 
-    def _own_text(self, defined: FunctionType | type) -> Text:
-        text = Text.of(defined)
+    def _own_text(self, value: Any, defined: FunctionType | type) -> Text:
+        text = Text.of(defined, source_of(value))
         self._words |= text.words()
         return text
 
     def _known_annotations(self, value: Any, user: User, text: Text) -> list[tuple[ast.expr, str]]:
-        """Return types that Warp knows, in place of annotations with names that only annotations use."""
+        """Return types that Warp knows, in place of annotations with names that the function itself does not have."""
         types, definition = parameter_types(value), text.definition()
-        if not user.hidden or not isinstance(definition, ast.FunctionDef):
+        if not isinstance(definition, ast.FunctionDef):
             return []
         found = []
         for argument in definition.args.args:
             annotation = argument.annotation
-            names = {node.id for node in ast.walk(annotation) if isinstance(node, ast.Name)} if annotation else set()
-            if annotation and names & user.hidden:
+            if annotation and self._is_unknown(user, annotation):
                 type_ = self._writer.type(types.get(argument.arg))
                 found += [(annotation, type_)] if type_ else []
         return found
+
+    @staticmethod
+    def _is_unknown(user: User, annotation: ast.expr) -> bool:
+        """Return whether the daemon cannot tell the type that an annotation is."""
+        names = {node.id for node in ast.walk(annotation) if isinstance(node, ast.Name)}
+        # Names of functions and classes around it, which only annotations use.
+        if any(name in user.hidden or name not in user.scope for name in names):
+            return True
+        # A type that an expression chooses.
+        return any(isinstance(node, ast.IfExp) for node in ast.walk(annotation))
 
     def _static_values(self, _: Any, user: User, text: Text) -> list[tuple[ast.expr, str]]:
         """Return values in place of the calls of `warp.static` that do not depend on variables."""
@@ -285,7 +298,23 @@ class Captures:
             if value is not None:
                 found.append((call, value))
                 end = (call.end_lineno or call.lineno, call.end_col_offset or 0)
+        for call in filter(user.is_static, calls):
+            found += outside(found, self._tables(call, user))
         return found
+
+    def _tables(self, call: ast.Call, user: User) -> list[tuple[ast.expr, str]]:
+        """Return tuples in place of the names of sequences, of which a call of `warp.static` takes items."""
+        items = [node.value for node in ast.walk(call) if isinstance(node, ast.Subscript)]
+        names = [node for node in items if isinstance(node, ast.Name) and node.id not in user.variables]
+        texts = [(node, self._table(user, user.scope.get(node.id))) for node in names]
+        return [(node, text) for node, text in texts if text is not None]
+
+    def _table(self, user: User, value: Any) -> str | None:
+        """Return a sequence of numbers, functions and sequences as it is written; None if it cannot be."""
+        if not isinstance(value, (list, tuple)):
+            return number_text(value) or self._text(user, value)
+        texts = [self._table(user, one) for one in value] if len(value) <= _MAX_TABLE else [None]
+        return None if None in texts else f"({''.join(f'{text}, ' for text in texts)})"
 
     def _static_value(self, expression: ast.expr, user: User) -> str | None:
         """Return the value of an expression as it is written; None if it cannot be, or depends on variables."""
@@ -319,15 +348,17 @@ class Captures:
     def _path_texts(self, user: User, root: Any, node: ast.Attribute) -> list[tuple[ast.expr, str]]:
         """Return the longest path of an attribute that has a value to write, and its text; empty if none has."""
         for path in _prefixes(node):
-            replacement = self._path_text(user, root, user.value(path))
+            replacement = self._path_text(user, root, path)
             if replacement is not None:
                 return [(path, replacement)]
         if isinstance(root, type) and self._is_sent_class(user, root):
             _check_class_attribute(user, path)
         return []
 
-    def _path_text(self, user: User, root: Any, value: Any) -> str | None:
-        is_known = isinstance(root, ModuleType) and root.__name__ in _KNOWN_MODULES
+    def _path_text(self, user: User, root: Any, path: ast.Attribute) -> str | None:
+        value = user.value(path)
+        is_public = not any(isinstance(node, ast.Attribute) and node.attr == "_src" for node in ast.walk(path))
+        is_known = isinstance(root, ModuleType) and root.__name__ in _KNOWN_MODULES and is_public
         return None if value is None or is_known else self._text(user, value)
 
     def _text(self, user: User, value: Any) -> str | None:
@@ -487,14 +518,14 @@ class Captures:
         if names:
             return self._struct_alias(struct, names[0])
         fields = {name: self._writer.type(variable.type) for name, variable in struct.vars.items()}
-        if None in fields.values() or not fields:
+        if None in fields.values():
             return None
         own = struct.cls.__name__
         is_own = self._is_free(own) and (own == wanted or own not in self._words)
         name = own if is_own else self._unique(own)
         self._classes[name] = struct
         lines = [f"@{self._warp()}.struct\n", f"class {name}:\n"]
-        lines += [f"    {one}: {type_}\n" for one, type_ in fields.items()]
+        lines += [f"    {one}: {type_}\n" for one, type_ in fields.items()] or ["    pass\n"]
         text = Text(lines, 1, (0,) * len(lines))
         self._structs[id(struct)] = Definition(name, _source_file(struct.cls), text, True)
         self._generated.append(self._structs[id(struct)])

@@ -23,13 +23,15 @@ class Text:
     indents: tuple[int, ...]
 
     @classmethod
-    def of(cls, defined: FunctionType | type) -> Text:
-        """Return the text of a function or class."""
+    def of(cls, defined: FunctionType | type, source: str | None = None) -> Text:
+        """Return the text of a function or class, which is `source` if it is in no file."""
         try:
             lines, first = inspect.getsourcelines(defined)
         except (OSError, TypeError) as missing:
-            message = f"source: there is no source of {defined.__qualname__}, pass it as text: {missing}"
-            raise ValueError(message) from None
+            if not source:
+                message = f"source: there is no source of {defined.__qualname__}, pass it as text: {missing}"
+                raise ValueError(message) from None
+            lines, first = source.splitlines(keepends=True), 1
         indent = lines[0][: len(lines[0]) - len(lines[0].lstrip())]
         if not lines[-1].endswith("\n"):
             lines[-1] += "\n"

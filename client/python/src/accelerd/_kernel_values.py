@@ -116,6 +116,12 @@ def made_by_warp(value: Any) -> str | None:
     return "func" if "Function" in names and not is_native else None
 
 
+def source_of(value: Any) -> str | None:
+    """Return the source that Warp has of a kernel or function; None if it has none."""
+    source = getattr(getattr(value, "adj", None), "source", None)
+    return source if isinstance(source, str) else None
+
+
 def is_struct(value: Any) -> bool:
     """Return whether a value is what Warp made of a class."""
     return isinstance(getattr(value, "cls", None), type) and isinstance(getattr(value, "vars", None), Mapping)

@@ -1,6 +1,7 @@
 //! Lowers calls: functions of the source are inlined, types construct values, the others are functions of the dialect.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use accelerd_ir::kernel::{FaultKind, MAX_PARAMS, Stmt};
 use accelerd_parser::{Field, Kind};
@@ -8,13 +9,14 @@ use accelerd_parser::{Field, Kind};
 use crate::constructs::statements::Flow;
 use crate::error::{ErrorKind, Lowered};
 use crate::lowerer::arguments::Arguments;
-use crate::lowerer::{Lowerer, Returns, Slots};
+use crate::lowerer::slots::Slots;
+use crate::lowerer::{Lowerer, Returns};
 use crate::source::declarations::{FunctionDecl, Role, Scope, enclosing_function};
 use crate::source::environment::shorten;
 use crate::source::syntax::Node;
 use crate::types::Type;
 use crate::types::open::Open;
-use crate::types::parameters::Annotation;
+use crate::types::parameters::{Annotation, RecordType};
 use crate::values::constants::adapted;
 use crate::values::scalars;
 use crate::values::{Data, Value};
@@ -65,6 +67,9 @@ impl Lowerer<'_> {
         if let Some(ty) = of_value.map_or_else(|| self.constructed_type(callee, scope), |ty| Ok(Some(ty)))? {
             return self.construct(node, &ty, &arguments).map(Value::Data);
         }
+        if let Some(record) = self.constructed_record(callee, scope)? {
+            return self.construct_record(node, &record, &arguments);
+        }
         let path = self.path(callee);
         let name = match path.as_deref() {
             Some(path) => path.strip_prefix("warp.").unwrap_or(path).to_owned(),
@@ -89,6 +94,10 @@ impl Lowerer<'_> {
         };
         let value = match self.argument_of_type(value)? {
             Some(value) => value,
+            // The components of a type that is one already.
+            None if let Some(ty) = self.nested(node, |this| this.type_expression(value))? => {
+                return Ok(ty.scalar().map(Type::Scalar));
+            }
             None if syntax.root_name(value).is_some_and(|name| self.frame().variables.contains_key(&name)) => {
                 self.nested(node, |this| this.expression(value))?
             }
@@ -162,6 +171,19 @@ impl Lowerer<'_> {
         match self.environment.annotation(callee, scope) {
             Ok(Annotation::Data(ty)) => Ok(Some(ty)),
             Err(error) if is_class => Err(error),
+            _ => Ok(None),
+        }
+    }
+
+    /// The struct with arrays that a callee names.
+    fn constructed_record(&self, callee: Node, scope: Scope) -> Lowered<Option<Rc<RecordType>>> {
+        let syntax = self.syntax();
+        let is_class = |name: String| self.environment.declarations.class_named(syntax, scope, &name).is_some();
+        if !syntax.name_of(callee).is_some_and(is_class) {
+            return Ok(None);
+        }
+        match self.environment.annotation(callee, scope)? {
+            Annotation::Record(record) => Ok(Some(record)),
             _ => Ok(None),
         }
     }
@@ -391,6 +413,7 @@ impl Lowerer<'_> {
                 *ty == data.ty
             }
             (Annotation::Array(element, form), Value::Array(view)) => view.is_of(*form) && *element == view.element,
+            (Annotation::Array(element, form), Value::Unbound(of, own, _)) => form == own && element == of,
             (Annotation::OpenArray(open, form), Value::Array(view)) => view.is_of(*form) && open.admits(&view.element),
             (Annotation::Record(record), Value::Record(got, _)) => record == got,
             (Annotation::Tuple(items), Value::Tuple(values)) if items.len() == values.len() => {

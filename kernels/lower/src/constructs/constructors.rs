@@ -1,5 +1,7 @@
 //! Lowers constructors: values of a type from those of its components.
 
+use std::rc::Rc;
+
 use accelerd_ir::kernel::Expr;
 use accelerd_parser::Field;
 use accelerd_parser::Kind;
@@ -9,7 +11,7 @@ use crate::lowerer::Lowerer;
 use crate::lowerer::arguments::Arguments;
 use crate::source::syntax::Node;
 use crate::types::Type;
-use crate::types::parameters::Annotation;
+use crate::types::parameters::{Annotation, RecordType};
 use crate::values::constants;
 use crate::values::scalars;
 use crate::values::{Data, Value};
@@ -56,10 +58,7 @@ impl Lowerer<'_> {
         if arguments.positional.is_empty() && arguments.keywords.is_empty() {
             return Ok(Data::zero(ty));
         }
-        if arguments.positional.len() != structure.fields.len() || !arguments.keywords.is_empty() {
-            let message = format!("expected {} fields of struct `{}`", structure.fields.len(), structure.name);
-            return Err(self.error(node, ErrorKind::ArgumentMismatch, message));
-        }
+        self.expect_fields(node, arguments, structure.fields.len(), &structure.name)?;
         let mut parts = vec![];
         for (&argument, (_, field)) in arguments.positional.iter().zip(&structure.fields) {
             let value = self.expression(argument)?;
@@ -69,6 +68,33 @@ impl Lowerer<'_> {
             }
         }
         Ok(Data::new(ty.clone(), parts))
+    }
+
+    /// A struct with arrays: its fields in order, or zeros and no arrays.
+    pub(crate) fn construct_record(
+        &mut self,
+        node: Node,
+        record: &Rc<RecordType>,
+        arguments: &Arguments,
+    ) -> Lowered<Value> {
+        if arguments.positional.is_empty() && arguments.keywords.is_empty() {
+            return Ok(self.empty_record(record));
+        }
+        self.expect_fields(node, arguments, record.fields.len(), &record.name)?;
+        let mut fields = vec![];
+        for (&argument, (_, annotation)) in arguments.positional.iter().zip(&record.fields) {
+            let value = self.expression(argument)?;
+            fields.push(self.checked_argument(argument, annotation, value)?);
+        }
+        Ok(Value::Record(record.clone(), fields))
+    }
+
+    fn expect_fields(&self, node: Node, arguments: &Arguments, count: usize, name: &str) -> Lowered<()> {
+        if arguments.positional.len() == count && arguments.keywords.is_empty() {
+            return Ok(());
+        }
+        let message = format!("expected {count} fields of struct `{name}`");
+        Err(self.error(node, ErrorKind::ArgumentMismatch, message))
     }
 
     /// A vector, matrix, quaternion, transform or scalar from values.

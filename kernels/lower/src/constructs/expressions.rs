@@ -212,6 +212,9 @@ impl Lowerer<'_> {
         if let Some(kind) = self.variable(node, &name) {
             let value = Self::value_of(&kind);
             let value = self.loaded(value);
+            if let Value::Record(_, fields) = &value {
+                self.add_work(fields.len());
+            }
             let constant = self.frame().variables.get(&name).and_then(|variable| variable.constant);
             return Ok(match value {
                 Value::Data(data) => Value::Data(Data { constant, ..data }),
@@ -496,11 +499,11 @@ impl Lowerer<'_> {
         (then, then_stmts): (Value, Vec<Stmt>),
         (otherwise, otherwise_stmts): (Value, Vec<Stmt>),
     ) -> Option<Value> {
-        let slots = self.result_slots(&then)?;
+        let mut slots = self.result_slots(&then)?;
         let mut branch = |value, stmts| {
             self.emitter.open();
             self.emitter.splice(stmts);
-            let is_stored = self.store_slots(&slots, value);
+            let is_stored = self.store_slots(&mut slots, value);
             let stmts = self.emitter.close();
             is_stored.then_some(stmts)
         };

@@ -104,6 +104,18 @@ impl Lowerer<'_> {
         let syntax = self.syntax();
         let base = syntax.required(node, Field::Value);
         let name = syntax.name(node).unwrap_or_default();
+        if let Some((path, kind)) = self.field(node) {
+            let kind = kind.clone();
+            self.check_assigned(node, &path[0]);
+            return Ok(match kind {
+                VariableKind::Data(ty, slots) => Part::Location(Self::whole(ty, Storage::Locals(slots))),
+                kind => part_of(Self::value_of(&kind)),
+            });
+        }
+        let is_length = name == "length" && !self.is_python();
+        if is_length && let Some(size) = self.type_expression(base)?.and_then(|ty| ty.size()) {
+            return Ok(Part::Value(self.number(size).into()));
+        }
         if self.path(node).is_some() {
             let message = format!("unsupported value `{}`", shorten(&syntax.text(node)));
             return Err(self.error(node, ErrorKind::UnknownAttribute, message));
@@ -113,13 +125,23 @@ impl Lowerer<'_> {
                 if let Some(selection) = attribute(&location.ty, &name) {
                     return Ok(Part::Location(narrow(location, &selection)));
                 }
+                if let Some(size) = location.ty.size().filter(|_| is_length) {
+                    return Ok(Part::Value(self.number(size).into()));
+                }
                 let message = format!("{} has no attribute `{name}`", location.ty);
                 Err(self.error(node, ErrorKind::UnknownAttribute, message))
             }
-            Part::Value(Value::Array(view)) => self.array_attribute(node, &view, &name).map(Part::Value),
+            Part::Value(Value::Array(view)) => {
+                let view = self.present(base, view);
+                self.array_attribute(node, &view, &name).map(Part::Value)
+            }
+            Part::Value(Value::Unbound(_, form, flag)) if name == "shape" => {
+                self.fault_unless_bound(node, flag);
+                let zero = || Data::zero(&Type::I32).into();
+                Ok(Part::Value(Value::Tuple((0..form.dims).map(|_| zero()).collect())))
+            }
             Part::Value(Value::Record(record, fields)) => {
-                let index = record.fields.iter().position(|(field, _)| *field == name);
-                let field = index.and_then(|index| fields.into_iter().nth(index));
+                let field = record.position(&name).and_then(|index| fields.into_iter().nth(index));
                 field.map(part_of).ok_or_else(|| {
                     let message = format!("struct `{}` has no field `{name}`", record.name);
                     self.error(node, ErrorKind::UnknownAttribute, message)
@@ -158,7 +180,14 @@ impl Lowerer<'_> {
             _ => vec![slice],
         };
         match base {
-            Part::Value(Value::Array(view)) => self.element(node, view, &indices),
+            Part::Value(Value::Array(view)) => {
+                let view = self.present(node, view);
+                self.element(node, view, &indices)
+            }
+            Part::Value(Value::Unbound(element, form, flag)) if indices.len() == usize::from(form.dims) => {
+                self.fault_unless_bound(node, flag);
+                Ok(part_of(Data::zero(&element).into()))
+            }
             Part::Value(Value::Tuple(items)) if self.is_beyond_shape(node, &items, &indices) => {
                 Ok(part_of(Data::scalar(Dtype::I32, scalars::integer(Dtype::I32, 0)).into()))
             }
@@ -203,34 +232,30 @@ impl Lowerer<'_> {
                 let dtype = *dtype;
                 let count = *count;
                 let index = self.index(*index, count)?;
-                Some(items(index, count, 1, |length| match length {
+                items(index, count, 1, |length| match length {
                     None => Type::Scalar(dtype),
                     Some(length) => Type::Vector(dtype, length),
-                }))
+                })
             }
             (Type::Quat(dtype), [index]) => {
                 let dtype = *dtype;
                 let index = self.index(*index, 4)?;
-                Some(items(index, 4, 1, |length| {
-                    length.map_or(Type::Scalar(dtype), |length| Type::Vector(dtype, length))
-                }))
+                items(index, 4, 1, |length| length.map_or(Type::Scalar(dtype), |length| Type::Vector(dtype, length)))
             }
             (Type::Transform(dtype), [index]) => {
                 let dtype = *dtype;
                 let index = self.index(*index, 7)?;
-                Some(items(index, 7, 1, |length| {
-                    length.map_or(Type::Scalar(dtype), |length| Type::Vector(dtype, length))
-                }))
+                items(index, 7, 1, |length| length.map_or(Type::Scalar(dtype), |length| Type::Vector(dtype, length)))
             }
             (Type::Matrix(dtype, rows, columns), [index]) => {
                 let dtype = *dtype;
                 let rows = *rows;
                 let columns = *columns;
                 let index = self.index(*index, rows)?;
-                Some(items(index, rows, columns, |length| match length {
+                items(index, rows, columns, |length| match length {
                     None => Type::Vector(dtype, columns),
                     Some(rows) => Type::Matrix(dtype, rows, columns),
-                }))
+                })
             }
             (Type::Matrix(dtype, rows, columns), [row, column]) => {
                 let dtype = *dtype;
@@ -244,10 +269,6 @@ impl Lowerer<'_> {
                 let message = format!("{ty} does not take {} indices", indices.len());
                 return Err(self.error(node, ErrorKind::TypeMismatch, message));
             }
-        };
-        let Some(selection) = selection else {
-            let message = "slices and indices that are not constant do not go together";
-            return Err(self.error(node, ErrorKind::UnsupportedExpression, message));
         };
         Ok(narrow(location, &selection))
     }
@@ -490,42 +511,36 @@ fn items(index: Index, count: u32, size: u32, ty: impl Fn(Option<u32>) -> Type) 
     }
 }
 
-/// The item of a matrix at a row and column, of which one or both may be slices.
-fn matrix_item(dtype: Dtype, row: Index, column: Index, shape: (u32, u32)) -> Option<Selection> {
+/// The item of a matrix at a row and column, each of which may be a slice.
+fn matrix_item(dtype: Dtype, row: Index, column: Index, shape: (u32, u32)) -> Selection {
     let (rows, columns) = shape;
-    let list = |index: &Index| match index {
-        Index::Constant(position) => Some(vec![*position]),
-        Index::Slice(indices) => Some(indices.clone()),
-        Index::Dynamic(_) => None,
+    // The choices along a dimension of some positions each.
+    let choices = |index: &Index, count: u32| match index {
+        Index::Constant(position) => vec![vec![*position]],
+        Index::Slice(indices) => vec![indices.clone()],
+        Index::Dynamic(_) => (0..count).map(|position| vec![position]).collect(),
     };
-    let length = |indices: &[u32]| u32::try_from(indices.len()).expect("components are limited");
-    if let (Some(in_rows), Some(in_columns)) = (list(&row), list(&column)) {
-        let ty = match (&row, &column) {
-            (Index::Constant(_), Index::Constant(_)) => Type::Scalar(dtype),
-            (Index::Constant(_), _) => Type::Vector(dtype, length(&in_columns)),
-            (_, Index::Constant(_)) => Type::Vector(dtype, length(&in_rows)),
-            _ => Type::Matrix(dtype, length(&in_rows), length(&in_columns)),
-        };
-        let choice = in_rows.iter().flat_map(|row| in_columns.iter().map(move |column| row * columns + column));
-        return Some(Selection { ty, choices: vec![choice.collect()], index: None });
-    }
-    let scalar = |choices: Vec<u32>, index| Selection {
-        ty: Type::Scalar(dtype),
-        choices: choices.into_iter().map(|position| vec![position]).collect(),
-        index: Some(index),
+    let length = |index: &Index| match index {
+        Index::Slice(indices) => Some(u32::try_from(indices.len()).expect("components are limited")),
+        Index::Constant(_) | Index::Dynamic(_) => None,
     };
-    match (row, column) {
-        (Index::Constant(row), Index::Dynamic(column)) => {
-            Some(scalar((0..columns).map(|position| row * columns + position).collect(), column))
-        }
-        (Index::Dynamic(row), Index::Constant(column)) => {
-            Some(scalar((0..rows).map(|position| position * columns + column).collect(), row))
-        }
-        (Index::Dynamic(row), Index::Dynamic(column)) => {
-            Some(scalar((0..rows * columns).collect(), flat(row, columns, column)))
-        }
+    let ty = match (length(&row), length(&column)) {
+        (None, None) => Type::Scalar(dtype),
+        (Some(length), None) | (None, Some(length)) => Type::Vector(dtype, length),
+        (Some(rows), Some(columns)) => Type::Matrix(dtype, rows, columns),
+    };
+    let in_columns = choices(&column, columns);
+    let choice = |rows: &[u32], inner: &[u32]| {
+        rows.iter().flat_map(|row| inner.iter().map(move |column| row * columns + column)).collect()
+    };
+    let in_rows = choices(&row, rows);
+    let choices = in_rows.iter().flat_map(|rows| in_columns.iter().map(|inner| choice(rows, inner))).collect();
+    let index = match (row, column) {
+        (Index::Dynamic(row), Index::Dynamic(column)) => Some(flat(row, columns, column)),
+        (Index::Dynamic(index), _) | (_, Index::Dynamic(index)) => Some(index),
         _ => None,
-    }
+    };
+    Selection { ty, choices, index }
 }
 
 /// The index of (outer, inner) where there are `count` inner ones.

@@ -106,9 +106,7 @@ impl Lowerer<'_> {
     }
 
     fn store_part(&mut self, target: Node, value: Value) -> Lowered<()> {
-        let Value::Data(data) = value else {
-            return Err(self.error(target, ErrorKind::TypeMismatch, format!("expected a value, got {value}")));
-        };
+        let Value::Data(data) = value else { return self.store_field(target, value) };
         let location = self.target(target)?;
         self.refuse_list(target, &location)?;
         let data = self.converted_element(target, &location.ty, data)?;
@@ -161,6 +159,9 @@ impl Lowerer<'_> {
                 Value::Data(Data { parts: parts.collect(), ty: data.ty, constant: data.constant })
             }
             Value::Tuple(items) => Value::Tuple(items.into_iter().map(|item| self.materialize(item)).collect()),
+            Value::Record(record, fields) => {
+                Value::Record(record, fields.into_iter().map(|field| self.materialize(field)).collect())
+            }
             other => other,
         }
     }
@@ -241,7 +242,7 @@ impl Lowerer<'_> {
     fn while_loop(&mut self, node: Node) -> Lowered<Flow> {
         self.refuse_else(node)?;
         let test = self.syntax().required(node, Field::Test);
-        self.forget_constants(&self.assigned_names(node));
+        self.forget_assigned(&self.assigned_names(node));
         let end = self.emitter.label();
         let before = self.knowledge();
         self.emitter.open();
@@ -279,7 +280,7 @@ impl Lowerer<'_> {
         let [start, end, step] = bounds;
         let label = self.emitter.label();
         let names = self.assigned_names(node);
-        self.forget_constants(&names);
+        self.forget_assigned(&names);
         self.rebind_loop_variable(node, &name, dtype)?;
         // The variable keeps its value where there is no iteration.
         let counter = self.emitter.local(&name, if reversed.is_some() { Dtype::I64 } else { dtype });
@@ -492,7 +493,7 @@ impl Lowerer<'_> {
             }
             return Ok(Flow::Leaves);
         }
-        let slots = match slots {
+        let mut slots = match slots {
             Some(slots) => slots,
             None => self.result_slots(&value).ok_or_else(|| {
                 let message = format!("expected a value of an early return, got {value}");
@@ -500,7 +501,7 @@ impl Lowerer<'_> {
             })?,
         };
         let got = value.to_string();
-        if !self.store_slots(&slots, value) {
+        if !self.store_slots(&mut slots, value) {
             let expected = Self::load_slots(&slots);
             let message = format!("expected a result of type {expected}, as of the return before, got {got}");
             return Err(self.error(node, ErrorKind::TypeMismatch, message));
@@ -545,8 +546,11 @@ impl Lowerer<'_> {
             // As Warp's, whose array without elements has no address.
             Value::Array(view) if !self.is_python() => {
                 let is_long = |nth| scalars::lt(Dtype::I32, scalars::integer(Dtype::I32, 0), view.extent(nth));
-                return Ok(scalars::all((0..view.rank()).map(is_long)));
+                return Ok(scalars::all(
+                    view.assigned.map(Expr::Local).into_iter().chain((0..view.rank()).map(is_long)),
+                ));
             }
+            Value::Unbound(..) => return Ok(scalars::truth(false)),
             Value::Array(_)
             | Value::Tuple(_)
             | Value::Record(..)

@@ -6,7 +6,7 @@ use accelerd_parser::{Field, Kind, Operator};
 use crate::error::{ErrorKind, Lowered};
 use crate::lowerer::arguments::Arguments;
 use crate::lowerer::{LoopLabels, Lowerer};
-use crate::source::environment::{Number, binary, shorten, unary};
+use crate::source::environment::{MAX_ITEMS, Number, binary, shorten, unary};
 use crate::source::syntax::Node;
 use crate::values::Value;
 
@@ -20,28 +20,27 @@ impl Lowerer<'_> {
     pub(crate) fn static_value(&mut self, node: Node, arguments: &Arguments) -> Lowered<Value> {
         self.expect_count(node, "static", arguments, 1..=1)?;
         let argument = arguments.positional[0];
-        self.refuse_deep(argument)?;
-        if let Some(number) = self.static_number(argument) {
+        if let Some(number) = self.static_number(argument)? {
             return Ok(self.number(number).into());
         }
-        if let Some(function) = self.outer_callable(argument) {
+        let item = self.static_item(argument).unwrap_or(argument);
+        if let Some(function) = self.outer_callable(item) {
             return Ok(Value::Function(function));
         }
         let message = format!("expected a constant, got `{}`", shorten(&self.syntax().text(argument)));
         Err(self.error(node, ErrorKind::NotConstant, message))
     }
 
-    /// Refuses an expression that is too deep for the recursion of constants.
-    fn refuse_deep(&self, node: Node) -> Lowered<()> {
+    /// The number that an expression is for Python, in which variables that hold a known number have it.
+    pub(crate) fn static_number(&self, node: Node) -> Lowered<Option<Number>> {
         if self.syntax().is_deeper(node, MAX_STATIC_DEPTH) {
             let message = format!("expected a constant expression nested at most {MAX_STATIC_DEPTH} deep");
             return Err(self.error(node, ErrorKind::TooDeep, message));
         }
-        Ok(())
+        Ok(self.static_number_below(node))
     }
 
-    /// The number that an expression is for Python, in which variables of unrolled loops have their values.
-    fn static_number(&self, node: Node) -> Option<Number> {
+    fn static_number_below(&self, node: Node) -> Option<Number> {
         if let Some(number) = self.outer_number(node) {
             return Some(number);
         }
@@ -49,25 +48,44 @@ impl Lowerer<'_> {
         match syntax.kind(node) {
             Kind::Name => {
                 let name = syntax.name(node)?;
-                let is_unrolled = self.frame().unrolled.contains(&name);
-                self.frame().variables.get(&name).filter(|_| is_unrolled)?.constant
+                self.frame().variables.get(&name)?.constant
             }
-            Kind::UnaryOp => unary(syntax.operator(node), self.static_number(syntax.required(node, Field::Operand))?),
+            Kind::Attribute => self.static_attribute(node),
+            Kind::Subscript => self.static_number_below(self.static_item(node)?),
+            Kind::UnaryOp => {
+                unary(syntax.operator(node), self.static_number_below(syntax.required(node, Field::Operand))?)
+            }
             Kind::BinOp => {
                 let [left, right] = [Field::Left, Field::Right].map(|field| syntax.required(node, field));
-                binary(syntax.operator(node), self.static_number(left)?, self.static_number(right)?)
+                binary(syntax.operator(node), self.static_number_below(left)?, self.static_number_below(right)?)
             }
             Kind::Compare => self.static_comparison(node),
+            Kind::BoolOp => self.static_choice(node),
             Kind::Call => self.static_call(node),
             _ => None,
         }
     }
 
+    /// The first operand of `and` or `or` that decides it, or the last one.
+    fn static_choice(&self, node: Node) -> Option<Number> {
+        let syntax = self.syntax();
+        let decides = syntax.operator(node) == Operator::Or;
+        let mut result = None;
+        for operand in syntax.children(node, Field::Values) {
+            let number = self.static_number_below(operand)?;
+            result = Some(number);
+            if number.is_truthy() == decides {
+                break;
+            }
+        }
+        result
+    }
+
     fn static_comparison(&self, node: Node) -> Option<Number> {
         let syntax = self.syntax();
-        let left = self.static_number(syntax.required(node, Field::Left))?;
+        let left = self.static_number_below(syntax.required(node, Field::Left))?;
         let [op] = <[Node; 1]>::try_from(syntax.children(node, Field::Ops).collect::<Vec<_>>()).ok()?;
-        let right = self.static_number(syntax.child(node, Field::Comparators)?)?;
+        let right = self.static_number_below(syntax.child(node, Field::Comparators)?)?;
         let order = match (left, right) {
             (Number::Int(left), Number::Int(right)) => left.cmp(&right),
             (left, right) => left.as_f64()?.partial_cmp(&right.as_f64()?)?,
@@ -93,17 +111,49 @@ impl Lowerer<'_> {
             return None;
         }
         if self.path(callee).as_deref() == Some("warp.static") {
-            return self.static_number(argument);
+            return self.static_number_below(argument);
         }
         let name = syntax.name_of(callee).filter(|name| self.is_undefined(name))?;
         match (name.as_str(), syntax.name_of(argument)) {
             ("len", Some(variable)) => self.static_length(&variable),
-            ("float", _) => self.static_number(argument)?.as_f64().map(Number::Float),
-            ("int", _) => match self.static_number(argument)? {
+            ("float", _) => self.static_number_below(argument)?.as_f64().map(Number::Float),
+            ("int", _) => match self.static_number_below(argument)? {
                 Number::Float(_) => None,
                 Number::Bool(value) => Some(Number::Int(value.into())),
                 integer @ Number::Int(_) => Some(integer),
             },
+            _ => None,
+        }
+    }
+
+    /// The item of a tuple or list as it is written.
+    fn static_item(&self, node: Node) -> Option<Node> {
+        let syntax = self.syntax();
+        if syntax.kind(node) != Kind::Subscript {
+            return None;
+        }
+        let base = syntax.required(node, Field::Value);
+        let base = if syntax.kind(base) == Kind::Subscript { self.static_item(base)? } else { base };
+        let Number::Int(index) = self.static_number_below(syntax.required(node, Field::Slice))? else { return None };
+        if !matches!(syntax.kind(base), Kind::Tuple | Kind::List) {
+            return None;
+        }
+        let items: Vec<_> = syntax.children(base, Field::Elts).take(MAX_ITEMS + 1).collect();
+        self.add_work(items.len());
+        let count = i128::try_from(items.len()).ok().filter(|_| items.len() <= MAX_ITEMS)?;
+        let index = if index < 0 { index + count } else { index };
+        items.get(usize::try_from(index).ok()?).copied()
+    }
+
+    /// The `length` of a variable, or of its type.
+    fn static_attribute(&self, node: Node) -> Option<Number> {
+        let syntax = self.syntax();
+        let mut base = syntax.required(node, Field::Value);
+        if self.calls_python(base, "type") {
+            base = syntax.child(base, Field::Args)?;
+        }
+        match Self::value_of(&self.frame().variables.get(&syntax.name_of(base)?)?.kind) {
+            Value::Data(data) if syntax.name(node).as_deref() == Some("length") => data.ty.size(),
             _ => None,
         }
     }
@@ -144,7 +194,7 @@ impl Lowerer<'_> {
         let syntax = self.syntax();
         let values = self.static_range(syntax.required(node, Field::Iter))?;
         let target = syntax.required(node, Field::Target);
-        self.forget_constants(&self.assigned_names(node));
+        self.forget_assigned(&self.assigned_names(node));
         let before = self.knowledge();
         let end = self.emitter.label();
         self.emitter.open();
@@ -154,11 +204,7 @@ impl Lowerer<'_> {
             self.emitter.open();
             let data = self.number(Number::Int(value));
             self.assign_variable(target, name, data.into())?;
-            let is_first = self.frame_mut().unrolled.insert(name.to_owned());
             let flow = self.loop_body(node, LoopLabels { end, next: Some(next) });
-            if is_first {
-                self.frame_mut().unrolled.remove(name);
-            }
             let body = self.emitter.close();
             self.emitter.emit(Stmt::Block(next, body));
             flow?;
@@ -179,8 +225,7 @@ impl Lowerer<'_> {
         }
         let mut bounds = vec![];
         for argument in syntax.children(node, Field::Args).take(4) {
-            self.refuse_deep(argument)?;
-            match self.static_number(argument) {
+            match self.static_number(argument)? {
                 Some(Number::Int(bound)) if i32::try_from(bound).is_ok() => bounds.push(bound),
                 _ => return Err(fail()),
             }

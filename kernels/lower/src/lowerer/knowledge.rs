@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use accelerd_ir::kernel::LocalId;
 
-use crate::lowerer::Lowerer;
+use crate::lowerer::{Lowerer, VariableKind};
 use crate::source::environment::Number;
 
 /// Facts about variables at a point: the flag that tells one from others of its name, whether it is assigned, and the number that it holds.
@@ -53,12 +53,20 @@ impl Lowerer<'_> {
         }
     }
 
-    /// Forgets the numbers that variables hold which a loop assigns.
-    pub(crate) fn forget_constants(&mut self, names: &HashSet<String>) {
+    /// Forgets what is known of variables that a loop assigns, before it: their numbers, and that their arrays are assigned.
+    pub(crate) fn forget_assigned(&mut self, names: &HashSet<String>) {
+        let mut records = vec![];
         for (name, variable) in &mut self.frame_mut().variables {
             if names.contains(name) {
                 variable.constant = None;
+                if matches!(variable.kind, VariableKind::Record(..)) {
+                    records.push((name.clone(), variable.kind.clone()));
+                }
             }
+        }
+        for (name, mut kind) in records {
+            self.flag_arrays(&name, &mut kind);
+            self.frame_mut().variables.get_mut(&name).expect("it is known").kind = kind;
         }
     }
 }

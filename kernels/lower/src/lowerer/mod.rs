@@ -3,6 +3,8 @@
 pub(crate) mod arguments;
 pub(crate) mod emitter;
 pub(crate) mod knowledge;
+pub(crate) mod records;
+pub(crate) mod slots;
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashSet};
@@ -13,13 +15,14 @@ use accelerd_parser::Kind;
 
 use crate::error::{ErrorKind, LowerError, Lowered};
 use crate::lowerer::emitter::{Emitter, reads};
+use crate::lowerer::slots::Slots;
 use crate::options::Dialect;
 use crate::source::counters::SignedStores;
 use crate::source::declarations::{FunctionDecl, Scope, enclosing_function};
 use crate::source::environment::{Environment, Number};
 use crate::source::syntax::{Node, Syntax};
-use crate::types::Type;
 use crate::types::parameters::RecordType;
+use crate::types::{ArrayForm, Type};
 use crate::values::scalars;
 use crate::values::{Axis, Callable, Data, Location, Slice, Storage, Value, View};
 
@@ -55,8 +58,6 @@ pub(crate) struct Frame {
     /// The flags of variables in whose place others have their names.
     pub(crate) rebound: Vec<LocalId>,
     pub(crate) loops: Vec<LoopLabels>,
-    /// Variables of unrolled loops.
-    pub(crate) unrolled: HashSet<String>,
     pub(crate) returns: Returns,
     /// Open statements with bodies.
     pub(crate) nesting: u32,
@@ -86,14 +87,6 @@ pub(crate) enum Returns {
     },
 }
 
-/// Local variables for a value.
-#[derive(Clone, Debug)]
-pub(crate) enum Slots {
-    Data(Type, Vec<LocalId>),
-    Tuple(Vec<Self>),
-    None,
-}
-
 /// A variable of the source.
 #[derive(Clone, Debug)]
 pub(crate) struct Variable {
@@ -114,8 +107,10 @@ pub(crate) enum VariableKind {
     Alias(Data),
     Array(View),
     Tuple(Vec<Self>),
-    /// A struct with arrays, whose fields are never assigned.
-    Record(Rc<RecordType>, Vec<Value>),
+    /// A struct with arrays, and its fields in order.
+    Record(Rc<RecordType>, Vec<Self>),
+    /// A field that no assignment has made an array yet, and a variable that is true once one was reached.
+    Unbound(Type, ArrayForm, LocalId),
     Function(Callable),
     /// A parameter that is a reference.
     Reference(Location),
@@ -222,7 +217,6 @@ impl<'a> Lowerer<'a> {
             variables: BTreeMap::new(),
             rebound: vec![],
             loops: vec![],
-            unrolled: HashSet::new(),
             returns,
             nesting: 0,
         });
@@ -249,6 +243,9 @@ impl<'a> Lowerer<'a> {
         let is_constant = !self.frame().locals.contains(name) && !self.mutates(name);
         let kind = match value {
             Value::Data(data) if is_constant => VariableKind::Alias(self.bind(data)),
+            Value::Record(record, fields) if !self.frame().locals.contains(name) => {
+                self.parameter_record(name, record, fields)
+            }
             other => self.new_kind(name, &other),
         };
         let variable = Variable { kind, constant: None, is_assigned: true, flag };
@@ -256,7 +253,7 @@ impl<'a> Lowerer<'a> {
     }
 
     /// Returns true if the function may assign to a component of a variable.
-    fn mutates(&self, name: &str) -> bool {
+    pub(crate) fn mutates(&self, name: &str) -> bool {
         let function = self.frame().function;
         let known = self.environment.mutated.borrow().get(&function).cloned();
         let names = known.unwrap_or_else(|| {
@@ -267,22 +264,26 @@ impl<'a> Lowerer<'a> {
         names.contains(name)
     }
 
-    /// The names of the variables to whose components a function may assign.
+    /// The names of the variables to whose components a function may assign, and `variable.field` for the first field of each. A star
+    /// stands for all fields.
     fn mutated_names(&self, function: Node) -> HashSet<String> {
         let syntax = self.syntax();
-        let mut names: HashSet<_> = self.referred_names(function).into_iter().collect();
+        let mut names: HashSet<_> =
+            self.referred_names(function).into_iter().flat_map(|name| [format!("{name}.*"), name]).collect();
         let mut open = vec![function];
         while let Some(node) = open.pop() {
             if matches!(syntax.kind(node), Kind::Attribute | Kind::Subscript) && syntax.is_store(node) {
                 names.extend(syntax.root_name(node));
+                names.extend(syntax.root_field(node));
             }
+            names.extend(self.advanced_state(node));
             open.extend(syntax.all_children(node));
         }
         names
     }
 
     /// Makes variables for a value and assigns it.
-    fn new_kind(&mut self, name: &str, value: &Value) -> VariableKind {
+    pub(crate) fn new_kind(&mut self, name: &str, value: &Value) -> VariableKind {
         match value {
             Value::Data(data) => {
                 let slots = self.slots(name, &data.ty);
@@ -291,7 +292,11 @@ impl<'a> Lowerer<'a> {
             }
             Value::Array(view) => VariableKind::Array(self.own_view(name, view)),
             Value::Tuple(items) => VariableKind::Tuple(items.iter().map(|item| self.new_kind(name, item)).collect()),
-            Value::Record(record, fields) => VariableKind::Record(record.clone(), fields.clone()),
+            Value::Record(record, fields) => {
+                self.add_work(fields.len());
+                VariableKind::Record(record.clone(), fields.iter().map(|field| self.new_kind(name, field)).collect())
+            }
+            Value::Unbound(element, form, _) => VariableKind::Unbound(element.clone(), *form, self.flag(name, false)),
             Value::Function(function) => VariableKind::Function(function.clone()),
             Value::Reference(location) => VariableKind::Reference(location.clone()),
             Value::Str | Value::None => VariableKind::Tuple(vec![]),
@@ -299,7 +304,12 @@ impl<'a> Lowerer<'a> {
     }
 
     /// A view whose indices are variables of its own.
-    fn own_view(&mut self, name: &str, view: &View) -> View {
+    pub(crate) fn own_view(&mut self, name: &str, view: &View) -> View {
+        let assigned = view.assigned.map(|flag| {
+            let own = self.emitter.copy_of(flag);
+            self.emitter.emit(Stmt::Assign(own, Expr::Local(flag)));
+            own
+        });
         let axes = view.axes.iter().map(|axis| match axis {
             Axis::Index(index) => {
                 let slot = self.emitter.local(name, accelerd_ir::Dtype::I64);
@@ -319,10 +329,10 @@ impl<'a> Lowerer<'a> {
             }
             Axis::All => Axis::All,
         });
-        View { axes: axes.collect(), ..view.clone() }
+        View { axes: axes.collect(), assigned, ..view.clone() }
     }
 
-    fn slots(&mut self, name: &str, ty: &Type) -> Vec<LocalId> {
+    pub(crate) fn slots(&mut self, name: &str, ty: &Type) -> Vec<LocalId> {
         ty.components().into_iter().map(|dtype| self.emitter.local(name, dtype)).collect()
     }
 
@@ -432,28 +442,25 @@ impl<'a> Lowerer<'a> {
         frame.rebound.extend(frame.variables.remove(name).map(|variable| variable.flag));
     }
 
-    fn assign_kind(&mut self, node: Node, name: &str, kind: VariableKind, value: Value) -> Lowered<VariableKind> {
+    pub(crate) fn assign_kind(
+        &mut self,
+        node: Node,
+        name: &str,
+        kind: VariableKind,
+        value: Value,
+    ) -> Lowered<VariableKind> {
         match (&kind, value) {
             (VariableKind::Data(ty, slots), Value::Data(data)) if *ty == data.ty => {
                 self.store_locals(slots, data.parts);
                 Ok(kind)
             }
             (VariableKind::Array(known), Value::Array(view)) if known.is_like(&view) => {
-                let slots: Vec<_> = known
-                    .axes
-                    .iter()
-                    .flat_map(Axis::parts)
-                    .map(|part| match part {
-                        Expr::Local(slot) => *slot,
-                        _ => unreachable!("a variable's view has variables as indices"),
-                    })
-                    .collect();
-                let parts = view.axes.iter().flat_map(|axis| {
-                    let is_index = matches!(axis, Axis::Index(_));
-                    axis.parts().into_iter().cloned().map(move |part| if is_index { as_i64(part) } else { part })
-                });
-                self.store_locals(&slots, parts.collect());
+                self.store_view(known, &view);
                 Ok(kind)
+            }
+            (VariableKind::Record(known, kinds), Value::Record(record, fields)) if *known == record => {
+                let kinds = self.assign_fields(node, name, &record, kinds.clone(), fields)?;
+                Ok(VariableKind::Record(record, kinds))
             }
             (VariableKind::Reference(location), Value::Data(data)) => {
                 let data = self.converted_element(node, &location.ty, data)?;
@@ -481,17 +488,41 @@ impl<'a> Lowerer<'a> {
         }
     }
 
+    /// Puts another view of the same array into the variables of a view.
+    pub(crate) fn store_view(&mut self, known: &View, view: &View) {
+        let slots: Vec<_> = known
+            .axes
+            .iter()
+            .flat_map(Axis::parts)
+            .map(|part| match part {
+                Expr::Local(slot) => *slot,
+                _ => unreachable!("a variable's view has variables as indices"),
+            })
+            .collect();
+        let parts = view.axes.iter().flat_map(|axis| {
+            let is_index = matches!(axis, Axis::Index(_));
+            axis.parts().into_iter().cloned().map(move |part| if is_index { as_i64(part) } else { part })
+        });
+        self.store_locals(&slots, parts.collect());
+        if let Some(flag) = known.assigned {
+            let is_assigned = view.assigned.map_or_else(|| scalars::truth(true), Expr::Local);
+            self.emitter.emit(Stmt::Assign(flag, is_assigned));
+        }
+    }
+
     /// The variable of a name, checked to be assigned.
     pub(crate) fn variable(&mut self, node: Node, name: &str) -> Option<VariableKind> {
-        let variable = self.frame().variables.get(name)?;
-        let kind = variable.kind.clone();
-        let is_assigned = variable.is_assigned;
-        let flag = variable.flag;
-        if !is_assigned {
+        self.check_assigned(node, name);
+        self.frame().variables.get(name).map(|variable| variable.kind.clone())
+    }
+
+    /// A fault where no assignment of a variable was reached.
+    pub(crate) fn check_assigned(&mut self, node: Node, name: &str) {
+        if let Some(flag) = self.frame().variables.get(name).filter(|known| !known.is_assigned).map(|known| known.flag)
+        {
             let site = self.syntax().site(node);
             self.emitter.fault_unless_assigned(flag, name, site);
         }
-        Some(kind)
     }
 
     /// The value of a variable's content.
@@ -503,47 +534,12 @@ impl<'a> Lowerer<'a> {
             VariableKind::Alias(data) => Value::Data(data.clone()),
             VariableKind::Array(view) => Value::Array(view.clone()),
             VariableKind::Tuple(kinds) => Value::Tuple(kinds.iter().map(Self::value_of).collect()),
-            VariableKind::Record(record, fields) => Value::Record(record.clone(), fields.clone()),
+            VariableKind::Record(record, kinds) => {
+                Value::Record(record.clone(), kinds.iter().map(Self::value_of).collect())
+            }
+            VariableKind::Unbound(element, form, flag) => Value::Unbound(element.clone(), *form, *flag),
             VariableKind::Function(function) => Value::Function(function.clone()),
             VariableKind::Reference(location) => Value::Reference(location.clone()),
-        }
-    }
-
-    /// Variables for the results of early returns.
-    pub(crate) fn result_slots(&mut self, value: &Value) -> Option<Slots> {
-        Some(match value {
-            Value::Data(data) => Slots::Data(data.ty.clone(), self.slots("result", &data.ty)),
-            Value::Tuple(items) => {
-                Slots::Tuple(items.iter().map(|item| self.result_slots(item)).collect::<Option<_>>()?)
-            }
-            Value::None => Slots::None,
-            Value::Array(_) | Value::Record(..) | Value::Function(_) | Value::Reference(_) | Value::Str => return None,
-        })
-    }
-
-    /// Puts a value into variables of its type; `false` if its type is another.
-    pub(crate) fn store_slots(&mut self, slots: &Slots, value: Value) -> bool {
-        match (slots, value) {
-            (Slots::Data(ty, slots), Value::Data(data)) if *ty == data.ty => {
-                self.store_locals(slots, data.parts);
-                true
-            }
-            (Slots::Tuple(slots), Value::Tuple(items)) if slots.len() == items.len() => {
-                slots.iter().zip(items).all(|(slots, item)| self.store_slots(slots, item))
-            }
-            (Slots::None, Value::None) => true,
-            _ => false,
-        }
-    }
-
-    /// The value in variables.
-    pub(crate) fn load_slots(slots: &Slots) -> Value {
-        match slots {
-            Slots::Data(ty, slots) => {
-                Value::Data(Data::new(ty.clone(), slots.iter().map(|slot| Expr::Local(*slot)).collect()))
-            }
-            Slots::Tuple(slots) => Value::Tuple(slots.iter().map(Self::load_slots).collect()),
-            Slots::None => Value::None,
         }
     }
 

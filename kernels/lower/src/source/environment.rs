@@ -71,8 +71,11 @@ impl Environment<'_> {
             },
             Kind::Name => self.named_number(&syntax.name(node)?, scope, depth),
             Kind::Attribute => match self.declarations.path(syntax, node) {
-                Some(path) => named_constant(&path),
-                None => self.class_number(node, scope, depth).or_else(|| self.machine_number(node)),
+                Some(path) => named_constant(&path).or_else(|| self.type_size(node, scope, depth)),
+                None => self
+                    .class_number(node, scope, depth)
+                    .or_else(|| self.machine_number(node))
+                    .or_else(|| self.type_size(node, scope, depth)),
             },
             Kind::UnaryOp => unary(syntax.operator(node), at(syntax.required(node, Field::Operand))?),
             Kind::BinOp => {

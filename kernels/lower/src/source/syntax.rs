@@ -307,4 +307,19 @@ impl Syntax<'_> {
         }
         if self.kind(root) == Kind::Name { self.name(root) } else { None }
     }
+
+    /// The variable and field at the start of attributes and subscripts, as `a.b` of `a.b.c[0]`.
+    pub(crate) fn root_field(&self, node: Node) -> Option<String> {
+        let mut field = node;
+        loop {
+            let base = self.child(field, Field::Value)?;
+            match self.kind(base) {
+                Kind::Name if self.kind(field) == Kind::Attribute => {
+                    return Some(format!("{}.{}", self.name(base)?, self.name(field)?));
+                }
+                Kind::Attribute | Kind::Subscript => field = base,
+                _ => return None,
+            }
+        }
+    }
 }

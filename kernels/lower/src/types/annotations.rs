@@ -12,7 +12,7 @@ use crate::source::environment::{Environment, MAX_DEPTH, MAX_ITEMS, Number, shor
 use crate::source::syntax::{Constant, Node};
 use crate::types::open::{Open, Scalars};
 use crate::types::parameters::{Annotation, RecordType};
-use crate::types::{self, ArrayForm, MAX_COMPONENTS, StructType, Type};
+use crate::types::{self, ArrayForm, MAX_COMPONENTS, MAX_STRUCT_COMPONENTS, StructType, Type};
 
 impl Environment<'_> {
     /// The type that an expression names.
@@ -24,6 +24,17 @@ impl Environment<'_> {
     pub(crate) fn data_type(&self, node: Node, scope: Scope) -> Option<Type> {
         match self.annotation(node, scope) {
             Ok(Annotation::Data(ty)) => Some(ty),
+            _ => None,
+        }
+    }
+
+    /// The number that `length` of a type is.
+    pub(crate) fn type_size(&self, node: Node, scope: Scope, depth: u32) -> Option<Number> {
+        if self.options.dialect == Dialect::Python || self.syntax.name(node)? != "length" {
+            return None;
+        }
+        match self.annotation_at(self.syntax.required(node, Field::Value), scope, depth + 1) {
+            Ok(Annotation::Data(ty)) => ty.size(),
             _ => None,
         }
     }
@@ -126,15 +137,12 @@ impl Environment<'_> {
             }
             fields.push((field, annotation));
             let leaves: usize = fields.iter().map(|(_, annotation)| annotation.leaves()).sum();
-            if leaves > MAX_COMPONENTS {
-                let message = format!("expected a struct of at most {MAX_COMPONENTS} components and arrays");
+            if leaves > MAX_STRUCT_COMPONENTS {
+                let message = format!("expected a struct of at most {MAX_STRUCT_COMPONENTS} components and arrays");
                 return Err(unsupported(node, message));
             }
         }
-        if fields.iter().any(|(_, annotation)| !matches!(annotation, Annotation::Data(_))) {
-            if fields.len() > MAX_COMPONENTS {
-                return Err(unsupported(node, format!("expected a struct of at most {MAX_COMPONENTS} fields")));
-            }
+        if fields.is_empty() || fields.iter().any(|(_, annotation)| !matches!(annotation, Annotation::Data(_))) {
             return Ok(Annotation::Record(Rc::new(RecordType { name, fields })));
         }
         let fields = fields
@@ -144,12 +152,7 @@ impl Environment<'_> {
                 _ => None,
             })
             .collect();
-        let ty = Type::Struct(Rc::new(StructType { name, fields }));
-        if ty.count() == 0 || ty.count() > MAX_COMPONENTS {
-            let message = format!("expected a struct of 1 to {MAX_COMPONENTS} components, got {}", ty.count());
-            return Err(unsupported(node, message));
-        }
-        Ok(Annotation::Data(ty))
+        Ok(Annotation::Data(Type::Struct(Rc::new(StructType { name, fields }))))
     }
 
     /// `wp.array[T]`, `list[float]`, `tuple[float, int]`.
@@ -301,7 +304,7 @@ impl Environment<'_> {
         }
         let items: Vec<_> = syntax.children(item, Field::Elts).collect();
         let dims = match items[..] {
-            [element, literal] => self.literal(literal, scope, depth).map(|dims| (element, dims)),
+            [element, dims] => self.literal(dims, scope, depth).map(|dims| (element, dims)),
             _ => None,
         };
         match dims {
@@ -310,13 +313,18 @@ impl Environment<'_> {
         }
     }
 
-    /// The number of `Literal[n]`.
+    /// The number of `Literal[n]`, or `n` itself.
     fn literal(&self, node: Node, scope: Scope, depth: u32) -> Option<i128> {
         let syntax = self.syntax;
-        let base = syntax.child(node, Field::Value).filter(|_| syntax.kind(node) == Kind::Subscript)?;
-        let path = self.declarations.path(syntax, base)?;
-        match self.number_at(syntax.required(node, Field::Slice), scope, depth + 1) {
-            Some(Number::Int(number)) if path == "typing.Literal" => Some(number),
+        let base = syntax.child(node, Field::Value).filter(|_| syntax.kind(node) == Kind::Subscript);
+        let number = match base {
+            Some(base) if self.declarations.path(syntax, base)? == "typing.Literal" => {
+                syntax.required(node, Field::Slice)
+            }
+            _ => node,
+        };
+        match self.number_at(number, scope, depth + 1) {
+            Some(Number::Int(number)) => Some(number),
             _ => None,
         }
     }

@@ -10,6 +10,8 @@ use std::rc::Rc;
 use accelerd_ir::Dtype;
 use accelerd_ir::kernel::{Component, Element};
 
+use crate::source::environment::Number;
+
 /// The type of a value that has components.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Type {
@@ -40,8 +42,10 @@ pub(crate) struct ArrayForm {
     pub(crate) is_indexed: bool,
 }
 
-/// The most components of a vector, matrix or struct.
+/// The most components of a vector or matrix.
 pub(crate) const MAX_COMPONENTS: usize = 256;
+/// The most components and arrays of a struct.
+pub(crate) const MAX_STRUCT_COMPONENTS: usize = 1024;
 
 impl Type {
     pub(crate) const BOOL: Self = Self::Scalar(Dtype::Bool);
@@ -92,6 +96,12 @@ impl Type {
             Self::Quat(_) => Some(4),
             Self::Transform(_) => Some(7),
         }
+    }
+
+    /// The number of its components, which Warp names its `length`; absent for structs.
+    pub(crate) fn size(&self) -> Option<Number> {
+        let count = i128::try_from(self.count()).expect("components are limited");
+        (!matches!(self, Self::Struct(_))).then_some(Number::Int(count))
     }
 
     /// Its layout in memory: that of C, where vectors and matrices are arrays of scalars.

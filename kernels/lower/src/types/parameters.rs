@@ -6,11 +6,18 @@ use std::rc::Rc;
 use crate::types::open::Open;
 use crate::types::{ArrayForm, Type};
 
-/// A struct with fields that are arrays; only parameters have it.
+/// A struct with fields that are arrays, or without fields.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RecordType {
     pub(crate) name: String,
     pub(crate) fields: Vec<(String, Annotation)>,
+}
+
+impl RecordType {
+    /// The position of a field.
+    pub(crate) fn position(&self, name: &str) -> Option<usize> {
+        self.fields.iter().position(|(field, _)| field == name)
+    }
 }
 
 /// The type that a name stands for in an annotation or a call.
@@ -42,7 +49,9 @@ impl Annotation {
         match self {
             Self::Data(ty) => ty.count(),
             Self::Tuple(items) => items.iter().map(Self::leaves).sum(),
-            Self::Record(record) => record.fields.iter().map(|(_, annotation)| annotation.leaves()).sum(),
+            Self::Record(record) => {
+                record.fields.iter().map(|(_, annotation)| annotation.leaves()).sum::<usize>().max(1)
+            }
             Self::Array(..)
             | Self::OpenArray(..)
             | Self::Function

@@ -23,6 +23,8 @@ pub(crate) enum Value {
     Tuple(Vec<Self>),
     /// A struct with arrays, and its fields in order.
     Record(Rc<RecordType>, Vec<Self>),
+    /// An array field that no assignment precedes, and a variable that is false.
+    Unbound(Type, ArrayForm, LocalId),
     Function(Callable),
     /// A variable or element that a function may change.
     Reference(Location),
@@ -58,6 +60,8 @@ pub(crate) struct View {
     pub(crate) axes: Vec<Axis>,
     /// The arrays of indices of an indexed array, one for each dimension.
     pub(crate) selections: Vec<ParamId>,
+    /// A variable that is true where the array is assigned, if it is a field that may not be.
+    pub(crate) assigned: Option<LocalId>,
 }
 
 /// The selection that a view makes in a dimension of its array. Expressions are cheap.
@@ -119,7 +123,7 @@ pub(crate) enum Storage {
 impl View {
     /// A whole array.
     pub(crate) fn whole(array: ParamId, element: Type, dims: u8) -> Self {
-        Self { array, element, axes: vec![Axis::All; dims.into()], selections: vec![] }
+        Self { array, element, axes: vec![Axis::All; dims.into()], selections: vec![], assigned: None }
     }
 
     /// Returns true if another view of the same array differs in its expressions alone.
@@ -222,6 +226,7 @@ impl fmt::Display for Value {
                 write!(f, "({})", items.join(", "))
             }
             Self::Record(record, _) => f.write_str(&record.name),
+            Self::Unbound(element, form, _) => write!(f, "{form} of {element} without an assignment"),
             Self::Function(_) => f.write_str("function"),
             Self::Reference(location) => write!(f, "reference to {}", location.ty),
             Self::Str => f.write_str("string"),

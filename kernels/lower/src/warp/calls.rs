@@ -44,7 +44,12 @@ impl Lowerer<'_> {
             "expect_eq" | "expect_neq" | "expect_near" => self.expectation(node, name, arguments),
             "rand_init" | "randi" | "randf" | "randu" => self.random(node, name, arguments).map(Value::Data),
             _ if name.starts_with("atomic_") => self.atomic_call(node, name, arguments),
-            "transformation" | "types.transformation" => self.transformation(node, arguments).map(Value::Data),
+            "transformation" | "types.transformation" => {
+                self.rotation(node, arguments, &["p", "q"], Type::Transform).map(Value::Data)
+            }
+            "quaternion" | "types.quaternion" => {
+                self.rotation(node, arguments, &["x", "y", "z", "w"], Type::Quat).map(Value::Data)
+            }
             _ if let Some(definition) = library::definition(name) => {
                 let functions = self.environment.declarations.functions_named(self.syntax(), None, &definition);
                 if library::advances_state(name) {
@@ -157,8 +162,14 @@ impl Lowerer<'_> {
         }
     }
 
-    fn size_argument(&self, argument: Node) -> Lowered<u32> {
-        match self.outer_number(argument) {
+    fn size_argument(&mut self, argument: Node) -> Lowered<u32> {
+        let mut number = self.static_number(argument)?;
+        if number.is_none()
+            && let Value::Data(data) = self.expression(argument)?
+        {
+            number = data.constant;
+        }
+        match number {
             Some(Number::Int(size)) if (1..=MAX_COMPONENTS as i128).contains(&size) => {
                 Ok(u32::try_from(size).expect("limited"))
             }
@@ -216,12 +227,18 @@ impl Lowerer<'_> {
         self.construct_from(node, &Type::Matrix(dtype, rows, columns), values)
     }
 
-    /// `wp.transformation(p, q, dtype=float)`.
-    fn transformation(&mut self, node: Node, arguments: &Arguments) -> Lowered<Data> {
-        self.refuse_other_keywords(node, arguments, &["dtype", "p", "q"])?;
+    /// `wp.transformation(p, q, dtype=float)` or `wp.quaternion(x, y, z, w, dtype=float)`.
+    fn rotation(
+        &mut self,
+        node: Node,
+        arguments: &Arguments,
+        names: &[&str],
+        ty: impl Fn(Dtype) -> Type,
+    ) -> Lowered<Data> {
+        self.refuse_other_keywords(node, arguments, &[&["dtype"], names].concat())?;
         let dtype = self.dtype_argument(node, Self::keyword(arguments, "dtype"))?;
         let mut values = self.components(arguments)?;
-        for name in ["p", "q"] {
+        for name in names {
             if let Some(argument) = Self::keyword(arguments, name) {
                 values.push(self.expression_or_call(argument)?);
             }
@@ -230,7 +247,7 @@ impl Lowerer<'_> {
             Some(Value::Data(data)) => data.ty.scalar(),
             _ => None,
         };
-        self.construct_from(node, &Type::Transform(dtype.or(inferred).unwrap_or(Dtype::F32)), values)
+        self.construct_from(node, &ty(dtype.or(inferred).unwrap_or(Dtype::F32)), values)
     }
 
     /// `wp.identity(n=3, dtype=float)`.
@@ -292,7 +309,10 @@ impl Lowerer<'_> {
             Ok(Data::scalar(Dtype::I32, scalars::integer(Dtype::I32, length)).into())
         };
         match &values[..] {
-            [Value::Array(view)] => Ok(Data::scalar(Dtype::I32, view.extent(0)).into()),
+            [Value::Array(view)] => {
+                let view = self.present(node, view.clone());
+                Ok(Data::scalar(Dtype::I32, view.extent(0)).into())
+            }
             [Value::Tuple(items)] => constant(items.len()),
             [Value::Data(data)] if let Some(length) = data.ty.length() => constant(length as usize),
             _ => Err(self.error(node, ErrorKind::ArgumentMismatch, "expected one value with a length")),
@@ -394,6 +414,7 @@ impl Lowerer<'_> {
         };
         let fail = |this: &Self| Err(this.error(node, ErrorKind::ArgumentMismatch, mismatch()));
         let Some(Value::Array(view)) = values.first() else { return fail(self) };
+        let view = &self.present(node, view.clone());
         let rank = view.rank();
         if values.len() != 1 + rank + operands {
             return fail(self);

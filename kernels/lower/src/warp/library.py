@@ -206,3 +206,32 @@ def __wp_quat_to_euler(q: __wp.quat, i: int, j: int, k: int):
     angles[j] = second
     angles[last] = third
     return angles
+
+
+@__wp.func
+def __wp_quat_between_vectors(a: __wp.vec3, b: __wp.vec3):
+    source = __wp.normalize(a)
+    target = __wp.normalize(b)
+    axis = __wp.cross(source, target)
+    return __wp.normalize(__wp.quat(axis[0], axis[1], axis[2], 1.0 + __wp.dot(source, target)))
+
+
+# The matrix of 4 x 4 of a matrix of 3 x 3 and a translation.
+@__wp.func
+def __wp_affine(R: __typing.Any, p: __typing.Any):
+    zero = p.dtype(0.0)
+    return __wp.matrix(
+        R[0, 0], R[0, 1], R[0, 2], p[0], R[1, 0], R[1, 1], R[1, 2], p[1], R[2, 0], R[2, 1], R[2, 2], p[2],
+        zero, zero, zero, p.dtype(1.0), shape=(4, 4),
+    )
+
+
+@__wp.func
+def __wp_transform_to_matrix(t: __wp.types.transformation(dtype=__wp.Float)):
+    return __wp_affine(__wp.quat_to_matrix(t.q), t.p)
+
+
+@__wp.func
+def __wp_transform_compose(position: __typing.Any, rotation: __typing.Any, scale: __typing.Any):
+    R = __wp.quat_to_matrix(rotation)
+    return __wp_affine(__wp.matrix_from_cols(scale[0] * R[:, 0], scale[1] * R[:, 1], scale[2] * R[:, 2]), position)

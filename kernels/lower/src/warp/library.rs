@@ -6,7 +6,7 @@ struct Part {
     source: &'static str,
 }
 
-const PARTS: [Part; 3] = [
+const PARTS: [Part; 4] = [
     Part {
         names: &[
             "norm_huber",
@@ -14,6 +14,7 @@ const PARTS: [Part; 3] = [
             "norm_l2",
             "norm_pseudo_huber",
             "poisson",
+            "quat_between_vectors",
             "quat_from_euler",
             "quat_to_euler",
             "quat_to_rpy",
@@ -22,12 +23,15 @@ const PARTS: [Part; 3] = [
             "quat_twist_angle_signed",
             "randn",
             "smooth_normalize",
+            "transform_compose",
+            "transform_to_matrix",
             "transform_twist",
             "transform_wrench",
             "velocity_at_point",
         ],
         source: include_str!("library.py"),
     },
+    Part { names: &["closest_point_edge_edge", "eig3", "qr3", "svd3"], source: include_str!("decompositions.py") },
     Part { names: &["curlnoise", "noise", "pnoise"], source: include_str!("noise.py") },
     Part {
         names: &[

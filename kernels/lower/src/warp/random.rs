@@ -3,7 +3,7 @@
 use accelerd_ir::Dtype;
 use accelerd_ir::kernel::{Expr, Stmt};
 use accelerd_ir::scalar::BinaryOp;
-use accelerd_parser::Kind;
+use accelerd_parser::{Field, Kind};
 
 use crate::error::{ErrorKind, LowerError, Lowered};
 use crate::lowerer::arguments::Arguments;
@@ -13,6 +13,7 @@ use crate::types::Type;
 use crate::values::constants;
 use crate::values::scalars;
 use crate::values::{Data, Location, Storage, Value};
+use crate::warp::library;
 
 impl Lowerer<'_> {
     /// `wp.rand_init(seed, offset)`; `wp.randi`, `wp.randu` and `wp.randf` of a variable that holds the state, which they advance.
@@ -66,10 +67,24 @@ impl Lowerer<'_> {
         let variable = arguments.positional.first().copied();
         let name = variable.and_then(|variable| self.syntax().name_of(variable));
         // The state of the caller is not advanced where a function has it as a parameter.
-        let is_own = |name: &String| {
-            self.frame().locals.contains(name) || variable.is_some_and(|index| self.is_reference(index))
+        let is_own = |name: &String| match self.frame().variables.get(name) {
+            Some(variable) => matches!(variable.kind, VariableKind::Data(..) | VariableKind::Reference(_)),
+            None => self.frame().locals.contains(name),
         };
         name.filter(is_own).ok_or_else(|| self.no_state(node))
+    }
+
+    /// The variable whose state of random numbers a call advances.
+    pub(crate) fn advanced_state(&self, node: Node) -> Option<String> {
+        let syntax = self.syntax();
+        if syntax.kind(node) != Kind::Call {
+            return None;
+        }
+        let callee = syntax.required(node, Field::Func);
+        let path = self.environment.declarations.path(syntax, callee).or_else(|| syntax.name_of(callee))?;
+        let name = path.strip_prefix("warp.").unwrap_or(&path);
+        let advances = matches!(name, "randi" | "randf" | "randu") || library::advances_state(name);
+        syntax.child(node, Field::Args).filter(|_| advances).and_then(|state| syntax.name_of(state))
     }
 
     fn no_state(&self, node: Node) -> LowerError {

@@ -78,6 +78,15 @@ pub(crate) fn body<T: Scalar>(dtype: &str, body: &str, length: usize, zero: T) -
     read(&arguments[0])
 }
 
+/// Runs a body of statements of Warp, of which `out` is an array of vectors of float32; returns their components.
+pub(crate) fn vectors_of(dtype: &str, body: &str, length: usize, count: usize) -> Vec<f32> {
+    let body = indented(body);
+    let source = format!("import warp as wp\n\n@wp.kernel\ndef k(out: wp.array(dtype={dtype})):\n{body}");
+    let mut arguments = [elements(&vec![0.0_f32; length * count], count)];
+    run(&source, &[1], &mut arguments);
+    read(&arguments[0])
+}
+
 /// The error of a source that cannot be lowered.
 pub(crate) fn refused(source: &str, options: &Options<'_>) -> LowerError {
     lower(source, options).err().unwrap_or_else(|| panic!("expected an error\n{source}"))
