@@ -54,9 +54,14 @@ mod tests {
 
     #[test]
     fn token_ids_are_those_of_cl100k_base() {
-        let decoded =
-            decode(Inputs::TokenLists(vec![vec![15339, 1917], vec![5963, 925, 262, 471]]), TokenArrays::Cl100kBase);
-        assert_eq!(decoded.expect("texts"), Inputs::Texts(vec!["hello world".to_owned(), "def __ return".to_owned()]));
+        let decoded = decode(
+            Inputs::TokenLists(vec![vec![15339, 1917], vec![83, 1609, 5963, 374, 2294, 0]]),
+            TokenArrays::Cl100kBase,
+        );
+        assert_eq!(
+            decoded.expect("texts"),
+            Inputs::Texts(vec!["hello world".to_owned(), "tiktoken is great!".to_owned()])
+        );
     }
 
     #[test]
