@@ -173,9 +173,9 @@ impl Lowerer<'_> {
         functions: &[&FunctionDecl],
         arguments: &Arguments,
     ) -> Lowered<Value> {
-        let wanted = if self.is_python() { Role::Plain } else { Role::Function };
+        let wanted: &[Role] = if self.is_python() { &[Role::Plain] } else { &[Role::Function, Role::Native] };
         let name = functions[0].name.clone();
-        let candidates: Vec<_> = functions.iter().filter(|function| function.role == wanted).collect();
+        let candidates: Vec<_> = functions.iter().filter(|function| wanted.contains(&function.role)).collect();
         if candidates.is_empty() {
             let message = format!("function `{name}` is not decorated as a function that kernels call");
             let message = if self.is_python() { format!("function `{name}` is decorated") } else { message };
@@ -417,6 +417,10 @@ impl Lowerer<'_> {
         if self.frames.iter().any(|frame| frame.function == function.node) {
             let message = format!("function `{}` calls itself", function.name);
             return Err(self.error(node, ErrorKind::Recursion, message));
+        }
+        if function.role == Role::Native {
+            let result = self.native(function, parameters, arguments)?;
+            return self.returned(node, function, result);
         }
         let label = self.emitter.label();
         self.emitter.open();

@@ -3,6 +3,7 @@
 pub(crate) mod builtins;
 mod calls;
 pub(crate) mod library;
+mod native;
 pub(crate) mod operators;
 mod random;
 mod rotations;

@@ -255,7 +255,7 @@ pub(crate) fn unified(left: Data, right: Data) -> Option<(Data, Data)> {
 }
 
 /// The type in which C compares two scalars; 16-bit floating-point types are classes there and have none.
-fn c_common(a: Dtype, b: Dtype) -> Option<Dtype> {
+pub(crate) fn c_common(a: Dtype, b: Dtype) -> Option<Dtype> {
     if a.compute() != a || b.compute() != b {
         return None;
     }
