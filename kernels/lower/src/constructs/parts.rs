@@ -197,7 +197,7 @@ impl Lowerer<'_> {
     }
 
     /// The component, row or slice at indices.
-    fn component(&mut self, node: Node, location: Location, indices: &[Node]) -> Lowered<Location> {
+    pub(crate) fn component(&mut self, node: Node, location: Location, indices: &[Node]) -> Lowered<Location> {
         let selection = match (&location.ty, indices) {
             (Type::Vector(dtype, count), [index]) => {
                 let dtype = *dtype;
@@ -239,6 +239,31 @@ impl Lowerer<'_> {
                 let row = self.index(*row, rows)?;
                 let column = self.index(*column, columns)?;
                 matrix_item(dtype, row, column, (rows, columns))
+            }
+            (Type::Tile(tile), indices) if indices.len() == tile.shape.len() => {
+                let tile = tile.clone();
+                let mut position = Index::Constant(0);
+                for (&node, &extent) in indices.iter().zip(&tile.shape) {
+                    let index = self.index(node, extent)?;
+                    position = match (position, index) {
+                        (Index::Constant(outer), Index::Constant(inner)) => Index::Constant(outer * extent + inner),
+                        (Index::Constant(0), inner @ Index::Dynamic(_)) => inner,
+                        (Index::Constant(outer), Index::Dynamic(inner)) => {
+                            Index::Dynamic(flat(scalars::integer(Dtype::I32, outer.into()), extent, inner))
+                        }
+                        (Index::Dynamic(outer), Index::Constant(inner)) => {
+                            Index::Dynamic(flat(outer, extent, scalars::integer(Dtype::I32, inner.into())))
+                        }
+                        (Index::Dynamic(outer), Index::Dynamic(inner)) => Index::Dynamic(flat(outer, extent, inner)),
+                        _ => {
+                            let message = "slices of tiles are unsupported";
+                            return Err(self.error(node, ErrorKind::UnsupportedExpression, message));
+                        }
+                    };
+                }
+                let count = |count: usize| u32::try_from(count).expect("components are limited");
+                let element = || tile.element.clone();
+                Some(items(position, count(tile.count()), count(tile.element.count()), |_| element()))
             }
             (ty, indices) => {
                 let message = format!("{ty} does not take {} indices", indices.len());
@@ -468,7 +493,7 @@ fn attribute(ty: &Type, name: &str) -> Option<Selection> {
             }
             None
         }
-        Type::Scalar(_) | Type::Matrix(..) => None,
+        Type::Scalar(_) | Type::Matrix(..) | Type::Tile(_) => None,
     }
 }
 

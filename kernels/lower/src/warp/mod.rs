@@ -7,4 +7,5 @@ mod native;
 pub(crate) mod operators;
 mod random;
 mod rotations;
+mod tiles;
 mod vectors;
