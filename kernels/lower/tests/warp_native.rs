@@ -43,7 +43,7 @@ const FLOATS: [f32; 8] = [0.0, -0.0, 1.0, -1.5, f32::INFINITY, f32::NEG_INFINITY
 
 #[test]
 fn bits_of_floats_order_as_the_floats() {
-    let flipped = FLOATS.map(|x| x.to_bits() ^ (((x.to_bits() >> 31) as i32).wrapping_neg() as u32 | 0x8000_0000));
+    let flipped = FLOATS.map(f32::to_bits).map(|bits| if bits >> 31 == 1 { !bits } else { bits | 1 << 31 });
     for snippet in [
         "uint32_t i = reinterpret_cast<uint32_t&>(x); return i ^ ((uint32_t)(-(int)(i >> 31)) | 0x80000000);",
         "unsigned i = *(unsigned*)&x; i ^= static_cast<uint32_t>(-int(i >> 31)) | 1u << 31; return i;",
@@ -91,10 +91,10 @@ fn bits_are_counted_and_found() {
     let count = |snippet| results::<u64, i32>(snippet, ["uint64", "int32"], &operands);
     let expected = |f: fn(u64) -> u32| operands.map(|x| i32::try_from(f(x)).expect("small")).to_vec();
     assert_eq!(count("return __builtin_popcountll((unsigned long long)x);"), expected(u64::count_ones));
-    assert_eq!(count("return __popc(x);"), expected(|x| (x as u32).count_ones()));
+    assert_eq!(count("return __popc(x);"), expected(|x| (x << 32).count_ones()));
     assert_eq!(count("return x ? __builtin_ctzll(x) : 64;"), expected(u64::trailing_zeros));
     assert_eq!(count("return __clzll((long long)x);"), expected(u64::leading_zeros));
-    assert_eq!(count("return __clz((int)x);"), expected(|x| (x as u32).leading_zeros()));
+    assert_eq!(count("return __clz((int)x);"), expected(|x| (x << 32 | 0xffff_ffff).leading_zeros()));
     let first = expected(|x| if x == 0 { 0 } else { x.trailing_zeros() + 1 });
     assert_eq!(count("return __ffsll((long long)x);"), first);
     assert_eq!(

@@ -19,6 +19,21 @@ use crate::values::{Axis, Callable, Data, Location, Storage, Value, View};
 use crate::warp::builtins;
 use crate::warp::operators::is_atomic;
 
+/// The functions whose only argument is a tile.
+const OF_ONE_TILE: [&str; 11] = [
+    "tile_argmax",
+    "tile_argmin",
+    "tile_max",
+    "tile_min",
+    "tile_scan_exclusive",
+    "tile_scan_inclusive",
+    "tile_scan_max_inclusive",
+    "tile_scan_min_inclusive",
+    "tile_sum",
+    "tile_transpose",
+    "untile",
+];
+
 impl Lowerer<'_> {
     /// Calls a function of tiles.
     pub(super) fn tile_call(&mut self, node: Node, name: &str, arguments: &Arguments) -> Lowered<Value> {
@@ -36,10 +51,9 @@ impl Lowerer<'_> {
             }
             "tile_map" => self.tile_map(node, arguments).map(Value::Data),
             "tile_reduce" => self.tile_reduce(node, arguments).map(Value::Data),
-            _ => {
-                self.refuse_other_keywords(node, arguments, &[])?;
-                let (data, tile) = self.tile_argument(node, name, arguments)?;
+            _ if OF_ONE_TILE.contains(&name) => {
                 self.expect_count(node, name, arguments, 1..=1)?;
+                let (data, tile) = self.tile_argument(node, name, arguments)?;
                 let elements = elements(&data, &tile);
                 let result = match name {
                     "untile" => untiled(data, &tile),
@@ -51,14 +65,15 @@ impl Lowerer<'_> {
                     "tile_scan_exclusive" => self.scanned_before(elements, &tile),
                     "tile_scan_max_inclusive" => self.scanned(elements, &tile, "max"),
                     "tile_scan_min_inclusive" => self.scanned(elements, &tile, "min"),
-                    _ => {
-                        let message = format!("unsupported function `{name}`");
-                        return Err(self.error(node, ErrorKind::UnsupportedBuiltin, message));
-                    }
+                    _ => transposed(&elements, &tile),
                 };
                 let message = || format!("`{name}` does not take a {}", Type::Tile(tile.clone()));
                 let result = result.ok_or_else(|| self.error(node, ErrorKind::ArgumentMismatch, message()))?;
                 Ok(result.into())
+            }
+            _ => {
+                let message = format!("unsupported function `{name}`");
+                Err(self.error(node, ErrorKind::UnsupportedBuiltin, message))
             }
         }
     }
@@ -435,13 +450,10 @@ impl Lowerer<'_> {
                 Some(self.call_values(node, &first.name, &candidates, &values)?)
             }
         };
-        match result {
-            Some(Value::Data(data)) => Ok(data),
-            _ => {
-                let message = "the function does not take the elements of the tiles";
-                Err(self.error(node, ErrorKind::ArgumentMismatch, message))
-            }
-        }
+        result.and_then(data_of).ok_or_else(|| {
+            let message = "the function does not take the elements of the tiles";
+            self.error(node, ErrorKind::ArgumentMismatch, message)
+        })
     }
 
     /// A tile of one element that combines all, in order.
@@ -455,15 +467,19 @@ impl Lowerer<'_> {
         Some(of_one(combined))
     }
 
-    /// A tile of scalars whose elements combine those up to their positions.
+    /// A tile of scalars whose elements combine those up to their positions. A sum starts at 0.0, which changes -0.0.
     fn scanned(&mut self, elements: Vec<Data>, tile: &Rc<TileType>, function: &str) -> Option<Data> {
-        let mut elements = elements.into_iter();
-        let mut result = elements.next().filter(|first| first.as_scalar().is_some())?;
-        let mut parts = result.parts.clone();
+        let mut combined = (function == "add").then(|| Data::zero(&tile.element));
+        let mut parts = vec![];
         for element in elements {
-            let combined = data_of(self.warp_builtin(function, vec![result, element])?)?;
-            result = self.bind(combined);
+            element.as_scalar()?;
+            let result = match combined {
+                Some(before) => data_of(self.warp_builtin(function, vec![before, element])?)?,
+                None => element,
+            };
+            let result = self.bind(result);
             parts.extend(result.parts.clone());
+            combined = Some(result);
         }
         Some(Data::new(Type::Tile(tile.clone()), parts))
     }
@@ -518,6 +534,14 @@ fn data_of(value: Value) -> Option<Data> {
 /// The elements of a tile.
 fn elements(data: &Data, tile: &TileType) -> Vec<Data> {
     data.parts.chunks(tile.element.count()).map(|parts| Data::new(tile.element.clone(), parts.to_vec())).collect()
+}
+
+/// A tile of two dimensions with rows and columns exchanged.
+fn transposed(elements: &[Data], tile: &TileType) -> Option<Data> {
+    let [rows, columns] = tile.shape[..] else { return None };
+    let places = (0..columns).flat_map(|column| (0..rows).map(move |row| row * columns + column));
+    let parts = places.flat_map(|place| elements[place as usize].parts.clone()).collect();
+    Some(Data::new(Type::Tile(Rc::new(TileType { element: tile.element.clone(), shape: vec![columns, rows] })), parts))
 }
 
 /// A tile of one element.

@@ -338,13 +338,11 @@ impl Lowerer<'_> {
         if let Some(operand) = s.variable(name) {
             return Ok(operand.clone());
         }
-        match constant(name) {
-            Some(literal) => Ok(Operand::Value(Data::literal(literal))),
-            None => {
-                s.at = start;
-                Err(self.native_unsupported(s))
-            }
-        }
+        let Some(literal) = constant(name) else {
+            s.at = start;
+            return Err(self.native_unsupported(s));
+        };
+        Ok(Operand::Value(Data::literal(literal)))
     }
 
     /// `static_cast<T>(x)`, `reinterpret_cast<T&>(x)`, `reinterpret_cast<T*>(&x)` and `std::bit_cast<T>(x)`.
@@ -384,8 +382,10 @@ impl Lowerer<'_> {
         let dtype = match operands::ty(s) {
             Some(ty) => ty,
             None => match s.word().and_then(|name| s.variable(name)) {
-                Some(Operand::Place(Place { location: Location { ty: Type::Scalar(dtype), .. }, .. })) => Some(*dtype),
-                Some(Operand::Value(Data { ty: Type::Scalar(dtype), .. })) => Some(*dtype),
+                Some(
+                    Operand::Place(Place { location: Location { ty: Type::Scalar(dtype), .. }, .. })
+                    | Operand::Value(Data { ty: Type::Scalar(dtype), .. }),
+                ) => Some(*dtype),
                 _ => None,
             },
         };
@@ -422,7 +422,7 @@ impl Lowerer<'_> {
 
     fn native_member(&mut self, s: &Snippet<'_>, operand: Operand, member: &str) -> Lowered<Operand> {
         let found = described(&operand);
-        let component = ["x", "y", "z", "w"].iter().position(|name| *name == member);
+        let component = ["x", "y", "z", "w"].into_iter().zip(0..).find_map(|(name, at)| (name == member).then_some(at));
         match (operand, member) {
             (Operand::Array(view), "data") if view.rank() == 1 => Ok(Operand::Pointer(view)),
             (Operand::Array(view), "shape") => Ok(Operand::Shape(view)),
@@ -438,7 +438,7 @@ impl Lowerer<'_> {
             // The components of a vector.
             (vector @ (Operand::Value(_) | Operand::Place(_)), "c") => Ok(vector),
             (vector, _) if let Some(at) = component => {
-                self.native_subscript(s, vector, (Dtype::I32, scalars::integer(Dtype::I32, at as i64)))
+                self.native_subscript(s, vector, (Dtype::I32, scalars::integer(Dtype::I32, at)))
             }
             _ => Err(self.native_error(s, format!("unsupported member `{member}` of {found}"))),
         }

@@ -93,10 +93,10 @@ impl Lowerer<'_> {
         let operand = arguments.pop().expect("two");
         let operand = self.native_value(s, operand)?;
         let operand = self.native_converted(s, operand, &place.location.ty)?;
-        let is_known = matches!((&place, &place.location.storage), (Place { bits: None, .. }, Storage::Element { .. }))
-            && place.location.index.is_none()
-            && matches!(place.location.ty, Type::Scalar(dtype) if op.takes(dtype) && (dtype.is_integer() || matches!(op, AtomicOp::Add | AtomicOp::Exchange)));
-        if !is_known {
+        let has_op = |dtype: Dtype| dtype.is_integer() || matches!(op, AtomicOp::Add | AtomicOp::Exchange);
+        let is_known = matches!(place.location.ty, Type::Scalar(dtype) if op.takes(dtype) && has_op(dtype));
+        let is_element = matches!(place.location.storage, Storage::Element { .. }) && place.location.index.is_none();
+        if !is_known || !is_element || place.bits.is_some() {
             return Err(self.native_error(s, format!("unsupported operand of `{name}`")));
         }
         let previous = self.atomic(op, &place.location, operand.parts, None, true);
@@ -132,21 +132,20 @@ impl Lowerer<'_> {
             let (_, count) = data(result?)?.as_scalar().map(|(dtype, part)| (dtype, part.clone()))?;
             Some(count)
         };
-        let one = scalars::integer(dtype, 1);
         let result = match function {
             "popcount" => count(self, x)?,
             "clz" => {
+                let size = if dtype == Dtype::U64 { 64 } else { 32 };
                 let mut filled = x;
-                for bits in [1, 2, 4, 8, 16, 32].into_iter().filter(|bits| *bits < 8 * dtype.size() as i64) {
+                for bits in [1, 2, 4, 8, 16, 32].into_iter().filter(|bits| *bits < size) {
                     let shifted = scalars::binary(BinaryOp::Shr, dtype, filled.clone(), scalars::integer(dtype, bits));
                     filled = self.emitter.temp(dtype, scalars::binary(BinaryOp::Or, dtype, filled, shifted));
                 }
-                let size = scalars::integer(Dtype::I32, 8 * dtype.size() as i64);
-                scalars::sub(Dtype::I32, size, count(self, filled)?)
+                scalars::sub(Dtype::I32, scalars::integer(Dtype::I32, size), count(self, filled)?)
             }
             // The bits below the lowest one that is set; all of 0.
             _ => {
-                let below = scalars::sub(dtype, x.clone(), one);
+                let below = scalars::sub(dtype, x.clone(), scalars::integer(dtype, 1));
                 let below =
                     scalars::binary(BinaryOp::And, dtype, scalars::unary(UnaryOp::Not, dtype, x.clone()), below);
                 let position = count(self, below)?;
@@ -162,12 +161,10 @@ impl Lowerer<'_> {
     fn native_math(&mut self, s: &Snippet<'_>, name: &str, values: Vec<Data>) -> Lowered<Option<Data>> {
         let name = name.strip_prefix("__builtin_").unwrap_or(name);
         let (function, is_single) = match name.strip_suffix('f') {
-            Some(name) if math(name).is_some() => (name, true),
+            Some(name) if math(name).is_some_and(|(_, is_of_integers)| !is_of_integers) => (name, true),
             _ => (name, false),
         };
-        let Some((function, _, is_of_integers)) = math(function).filter(|(_, count, _)| *count == values.len()) else {
-            return Ok(None);
-        };
+        let Some((function, is_of_integers)) = math(function) else { return Ok(None) };
         let types: Option<Vec<_>> = values.iter().map(|data| data.as_scalar().map(|(dtype, _)| dtype)).collect();
         let common = types
             .and_then(|types| types.into_iter().map(|dtype| Some(promoted(dtype))).reduce(|a, b| c_common(a?, b?))?);
@@ -246,32 +243,13 @@ fn of_bits(name: &str) -> Option<(&'static str, Dtype)> {
     })
 }
 
-/// Warp's name of a function of C's library, the number of its arguments, and whether integers have one of their own.
-fn math(name: &str) -> Option<(&'static str, usize, bool)> {
+/// Warp's name of a function of C's library, and whether integers have one of their own.
+fn math(name: &str) -> Option<(&str, bool)> {
     Some(match name {
-        "abs" | "fabs" => ("abs", 1, name == "abs"),
-        "sqrt" => ("sqrt", 1, false),
-        "floor" => ("floor", 1, false),
-        "ceil" => ("ceil", 1, false),
-        "trunc" => ("trunc", 1, false),
-        "round" => ("round", 1, false),
-        "rint" => ("rint", 1, false),
-        "sin" => ("sin", 1, false),
-        "cos" => ("cos", 1, false),
-        "tan" => ("tan", 1, false),
-        "atan" => ("atan", 1, false),
-        "exp" => ("exp", 1, false),
-        "log" => ("log", 1, false),
-        "log2" => ("log2", 1, false),
-        "pow" => ("pow", 2, false),
-        "atan2" => ("atan2", 2, false),
-        "copysign" => ("copysign", 2, false),
-        "nextafter" => ("nextafter", 2, false),
-        "min" | "fmin" => ("min", 2, name == "min"),
-        "max" | "fmax" => ("max", 2, name == "max"),
-        "isnan" => ("isnan", 1, false),
-        "isinf" => ("isinf", 1, false),
-        "isfinite" => ("isfinite", 1, false),
+        "abs" | "max" | "min" => (name, true),
+        "fabs" | "fmax" | "fmin" => (&name[1..], false),
+        "atan" | "atan2" | "ceil" | "copysign" | "cos" | "exp" | "floor" | "isfinite" | "isinf" | "isnan" | "log"
+        | "log2" | "nextafter" | "pow" | "rint" | "round" | "sin" | "sqrt" | "tan" | "trunc" => (name, false),
         _ => return None,
     })
 }

@@ -41,8 +41,10 @@ pub(super) struct Snippet<'s> {
     end: LabelId,
     result: Vec<LocalId>,
     is_left: bool,
-    /// The value of a return outside branches and loops, after which nothing runs.
-    last: Option<Option<Data>>,
+    /// True after a return outside branches and loops, after which nothing runs.
+    has_ended: bool,
+    /// The value of that return.
+    last: Option<Data>,
     loops: Vec<Loop>,
     /// Open branches and loops.
     nesting: u32,
@@ -112,11 +114,10 @@ impl Lowerer<'_> {
     ) -> Lowered<Value> {
         let node = function.node;
         let Some(text) = self.snippet(node) else {
-            let reason = "expected a string constant as the snippet".to_owned();
-            return Err(refusal(self, node, &function.name, reason));
+            return Err(refusal(self, node, &function.name, "expected a string constant as the snippet"));
         };
-        let text = tokens::cpu_text(&text).map_err(|reason| refusal(self, node, &function.name, reason))?;
-        let tokens = tokens::tokens(&text).map_err(|reason| refusal(self, node, &function.name, reason))?;
+        let text = tokens::cpu_text(&text).map_err(|reason| refusal(self, node, &function.name, &reason))?;
+        let tokens = tokens::tokens(&text).map_err(|reason| refusal(self, node, &function.name, &reason))?;
         self.add_work(tokens.len());
         let syntax = self.syntax();
         let returns = syntax.header(node, Field::Returns).next();
@@ -132,6 +133,7 @@ impl Lowerer<'_> {
             returns,
             end: self.emitter.label(),
             is_left: false,
+            has_ended: false,
             last: None,
             loops: vec![],
             nesting: 0,
@@ -140,10 +142,10 @@ impl Lowerer<'_> {
         for (parameter, argument) in parameters.iter().zip(arguments) {
             self.native_parameter(&mut s, &parameter.name, argument)?;
         }
-        while s.last.is_none() && s.next().is_some() {
+        while !s.has_ended && s.next().is_some() {
             self.native_statement(&mut s)?;
         }
-        self.native_result(s)
+        Ok(self.native_result(s))
     }
 
     /// The text of a function's snippet: a string, or the name of one.
@@ -166,7 +168,7 @@ impl Lowerer<'_> {
         }
     }
 
-    fn native_parameter<'s>(&mut self, s: &mut Snippet<'s>, name: &str, argument: Value) -> Lowered<()> {
+    fn native_parameter(&mut self, s: &mut Snippet<'_>, name: &str, argument: Value) -> Lowered<()> {
         let is_changed = s.may_change(name);
         // The tokens have the name as well, if the snippet names the parameter at all.
         let Some(Token::Word(name)) = s.tokens.iter().copied().find(|token| *token == Token::Word(name)) else {
@@ -192,34 +194,32 @@ impl Lowerer<'_> {
     }
 
     /// The value of a lowered snippet.
-    fn native_result(&mut self, s: Snippet<'_>) -> Lowered<Value> {
+    fn native_result(&mut self, s: Snippet<'_>) -> Value {
         let mut body = self.emitter.close();
-        let data = match (s.last, s.returns) {
+        if s.has_ended && !s.is_left {
             // No early return leads elsewhere.
-            (Some(data), _) if !s.is_left => {
-                self.emitter.splice(body);
-                return Ok(data.map_or(Value::None, Value::Data));
-            }
-            (Some(Some(data)), _) => {
+            self.emitter.splice(body);
+            return s.last.map_or(Value::None, Value::Data);
+        }
+        match (s.last, &s.returns) {
+            (Some(data), _) => {
                 self.emitter.open();
                 self.store_locals(&s.result, data.parts);
                 body.append(&mut self.emitter.close());
-                Some(data.ty)
             }
-            (None, Some(ty)) => {
+            (None, Some(_)) => {
                 let site = self.emitter.site(self.syntax().site(s.node));
                 body.push(Stmt::Fault(FaultKind::InvalidValue, site));
-                Some(ty)
             }
-            (Some(None), _) | (None, None) => None,
-        };
+            (None, None) => {}
+        }
         self.emitter.emit(Stmt::Block(s.end, body));
-        let parts = || s.result.iter().copied().map(Expr::Local).collect();
-        Ok(data.map_or(Value::None, |ty| Data::new(ty, parts()).into()))
+        let parts = s.result.into_iter().map(Expr::Local).collect();
+        s.returns.map_or(Value::None, |ty| Data::new(ty, parts).into())
     }
 
-    fn native_error(&self, s: &Snippet<'_>, reason: impl Into<String>) -> LowerError {
-        refusal(self, s.node, s.name, reason.into())
+    fn native_error(&self, s: &Snippet<'_>, reason: impl AsRef<str>) -> LowerError {
+        refusal(self, s.node, s.name, reason.as_ref())
     }
 
     /// The error of a construct that starts at the next token.
@@ -238,7 +238,7 @@ impl Lowerer<'_> {
 
     fn native_statement(&mut self, s: &mut Snippet<'_>) -> Lowered<()> {
         self.nested(s.node, |this| match s.next().map_or("", Token::text) {
-            ";" => Ok(s.at += 1),
+            ";" => this.native_expect(s, ";"),
             "{" => this.native_block(s),
             "if" => this.native_if(s),
             "while" => this.native_while(s),
@@ -258,7 +258,7 @@ impl Lowerer<'_> {
     fn native_block(&mut self, s: &mut Snippet<'_>) -> Lowered<()> {
         self.native_expect(s, "{")?;
         s.scopes.push(HashMap::new());
-        while s.last.is_none() && !s.accept("}") {
+        while !s.has_ended && !s.accept("}") {
             self.native_statement(s)?;
         }
         s.scopes.pop();
@@ -372,7 +372,8 @@ impl Lowerer<'_> {
             }
         };
         if s.nesting == 0 {
-            s.last = Some(data.map(|data| self.bind(data)));
+            s.has_ended = true;
+            s.last = data.map(|data| self.bind(data));
             return Ok(());
         }
         if let Some(data) = data {
@@ -447,6 +448,6 @@ impl Lowerer<'_> {
     }
 }
 
-fn refusal(lowerer: &Lowerer<'_>, node: Node, name: &str, reason: String) -> LowerError {
+fn refusal(lowerer: &Lowerer<'_>, node: Node, name: &str, reason: &str) -> LowerError {
     lowerer.error(node, ErrorKind::UnsupportedExpression, format!("the native snippet of `{name}`: {reason}"))
 }
