@@ -243,6 +243,9 @@ fn what_is_unsupported_is_named() {
     }
     let deep = format!("return {}x;", "-".repeat(400));
     assert_eq!(refused(&source(&deep, "float32", "float32"), &options(Dialect::Warp)).kind, ErrorKind::TooDeep);
+    let nested = |count: usize| format!("return {}x{};", "(1.0f + ".repeat(count), ")".repeat(count));
+    assert_eq!(results::<f32, f32>(&nested(50), ["float32"; 2], &[1.0]), [51.0]);
+    assert_eq!(refused(&source(&nested(400), "float32", "float32"), &options(Dialect::Warp)).kind, ErrorKind::TooDeep);
     let long = format!("return x{};", " + x".repeat(2_000));
     assert_eq!(results::<f32, f32>(&long, ["float32"; 2], &[1.0]), [2001.0]);
     let computed = ARRAYS.replace("@wp.func_native(snippet)", "@wp.func_native(snippet + '')");

@@ -2,9 +2,9 @@
 
 mod common;
 
-use accelerd_ir::kernel::Argument;
+use accelerd_ir::kernel::{Argument, FaultKind};
 use accelerd_lower::{Dialect, ErrorKind};
-use common::{body, options, read, refused, refused_body, run, shaped};
+use common::{body, fault, options, read, refused, refused_body, run, shaped};
 
 #[test]
 fn a_tile_of_a_value_has_the_elements_of_one_thread() {
@@ -101,6 +101,41 @@ fn tiles_are_loaded_and_stored_within_the_bounds_of_arrays() {
     assert_eq!(read::<f32>(&arguments[1]), expected);
     // The greatest of each tile: 4, 3, 6 and 7. `a[1, -1]` is outside, and `a[1, 0]` is 0.
     assert_eq!(read::<f32>(&arguments[2]), [20.0, 0.0, 0.0, 0.0, 0.0]);
+}
+
+#[test]
+fn only_subscripts_count_from_the_end() {
+    let source = "
+import warp as wp
+@wp.kernel
+def k(out: wp.array(dtype=float), i: int):
+    t = wp.tile_full((2, 2), 1.0)
+    t[0, 1] = 3.0
+    out[0] = t[-2, -1] + wp.tile_extract(t, i, 1)
+";
+    let arguments = |i: i32| [Argument::array(&[0.0_f32]), Argument::value(i)];
+    let mut zero = arguments(0);
+    run(source, &[1], &mut zero);
+    assert_eq!(read::<f32>(&zero[0]), [6.0]);
+    for outside in [-1, 2] {
+        assert_eq!(fault(source, &options(Dialect::Warp), &[1], &mut arguments(outside)), FaultKind::OutOfBounds);
+    }
+}
+
+#[test]
+fn elements_of_large_tiles_are_chosen() {
+    let source = "
+import warp as wp
+@wp.kernel
+def k(a: wp.array2d(dtype=float), out: wp.array(dtype=float)):
+    i = wp.tid()
+    t = wp.tile_load(a, shape=(16, 16))
+    out[i] = t[i / 16, i % 16] + wp.tile_extract(t, i / 16, i % 16)
+";
+    let a: Vec<_> = (0_u8..=255).map(f32::from).collect();
+    let mut arguments = [shaped(&a, &[16, 16]), Argument::array(&[0.0_f32; 256])];
+    run(source, &[256], &mut arguments);
+    assert_eq!(read::<f32>(&arguments[1]), a.iter().map(|x| x * 2.0).collect::<Vec<_>>());
 }
 
 #[test]

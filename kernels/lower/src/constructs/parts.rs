@@ -35,6 +35,9 @@ enum Index {
     Slice(Vec<u32>),
 }
 
+/// The choices among components in one expression, which nest.
+const MAX_CHAIN: usize = 64;
+
 /// The dimensions that an array may have.
 const MAX_DIMS: i128 = 4;
 
@@ -197,7 +200,7 @@ impl Lowerer<'_> {
     }
 
     /// The component, row or slice at indices.
-    pub(crate) fn component(&mut self, node: Node, location: Location, indices: &[Node]) -> Lowered<Location> {
+    fn component(&mut self, node: Node, location: Location, indices: &[Node]) -> Lowered<Location> {
         let selection = match (&location.ty, indices) {
             (Type::Vector(dtype, count), [index]) => {
                 let dtype = *dtype;
@@ -372,6 +375,7 @@ impl Lowerer<'_> {
             let mut options = choices.iter().map(|choice| choice[part].clone()).enumerate().rev();
             let (_, last) = options.next().expect("a choice");
             options.fold(last, |rest, (position, option)| {
+                let rest = if position % MAX_CHAIN == 0 { self.emitter.bind(types[part], rest) } else { rest };
                 let position = i64::try_from(position).expect("components are limited");
                 scalars::select(
                     scalars::eq(Dtype::I32, index.clone(), scalars::integer(Dtype::I32, position)),

@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use accelerd_ir::Dtype;
-use accelerd_ir::kernel::{AtomicOp, Expr, Stmt};
+use accelerd_ir::kernel::{AtomicOp, Expr, FaultKind, Stmt};
 use accelerd_parser::{Field, Kind, Operator};
 
 use crate::error::{ErrorKind, Lowered};
@@ -39,19 +39,21 @@ impl Lowerer<'_> {
     pub(super) fn tile_call(&mut self, node: Node, name: &str, arguments: &Arguments) -> Lowered<Value> {
         match name {
             "tile" => self.tile_of_value(node, arguments).map(Value::Data),
-            "tile_zeros" | "tile_ones" | "tile_full" => self.filled_tile(node, name, arguments).map(Value::Data),
+            "tile_zeros" | "tile_empty" | "tile_ones" | "tile_full" => {
+                self.filled_tile(node, name, arguments).map(Value::Data)
+            }
             "tile_load" => self.tile_load(node, arguments).map(Value::Data),
             "tile_store" => self.tile_store(node, arguments),
             "tile_atomic_add" => self.tile_atomic_add(node, arguments).map(Value::Data),
             "tile_extract" => {
-                let (data, _) = self.tile_argument(node, name, arguments)?;
-                let location = Self::whole(data.ty, Storage::Parts(data.parts));
-                let location = self.component(node, location, &arguments.positional[1..])?;
-                Ok(self.read(location).into())
+                self.refuse_other_keywords(node, arguments, &[])?;
+                let (data, tile) = self.tile_argument(node, name, arguments)?;
+                self.extracted(node, &data, &tile, &arguments.positional[1..]).map(Value::Data)
             }
             "tile_map" => self.tile_map(node, arguments).map(Value::Data),
             "tile_reduce" => self.tile_reduce(node, arguments).map(Value::Data),
             _ if OF_ONE_TILE.contains(&name) => {
+                self.refuse_other_keywords(node, arguments, &[])?;
                 self.expect_count(node, name, arguments, 1..=1)?;
                 let (data, tile) = self.tile_argument(node, name, arguments)?;
                 let elements = elements(&data, &tile);
@@ -95,6 +97,37 @@ impl Lowerer<'_> {
             return Ok((self.bind(data), tile));
         }
         Err(self.error(node, ErrorKind::ArgumentMismatch, message))
+    }
+
+    /// `wp.tile_extract(t, i, ...)`. Unlike those of subscripts, negative indices are outside the tile.
+    fn extracted(&mut self, node: Node, data: &Data, tile: &TileType, indices: &[Node]) -> Lowered<Data> {
+        if indices.len() != tile.shape.len() {
+            let message = format!("expected {} indices of the tile, got {}", tile.shape.len(), indices.len());
+            return Err(self.error(node, ErrorKind::ArgumentMismatch, message));
+        }
+        let dtype = Dtype::I32;
+        let mut position = scalars::integer(dtype, 0);
+        for (&index, &extent) in indices.iter().zip(&tile.shape) {
+            let (from, part) = self.scalar(index)?;
+            if !from.is_integer() {
+                let message = format!("expected an integer as an index, got {}", Type::Scalar(from));
+                return Err(self.error(index, ErrorKind::TypeMismatch, message));
+            }
+            // Beyond 32 bits it is outside as well.
+            let part = self.emitter.bind(from, part);
+            let extent = scalars::integer(dtype, extent.into());
+            let is_negative = scalars::lt(from, part.clone(), scalars::integer(from, 0));
+            let is_beyond = scalars::le(from, scalars::cast(dtype, from, extent.clone()), part.clone());
+            let is_outside = if from.is_signed() { scalars::or(is_negative, is_beyond) } else { is_beyond };
+            self.emitter.fault_if(is_outside, FaultKind::OutOfBounds, self.syntax().site(index));
+            let outer = scalars::mul(dtype, position, extent);
+            position = self.emitter.bind(dtype, scalars::add(dtype, outer, scalars::cast(from, dtype, part)));
+        }
+        let count = u32::try_from(tile.element.count()).expect("components are limited");
+        let starts = (0..).step_by(tile.element.count()).take(tile.count());
+        let choices = starts.map(|start: u32| (start..start + count).collect()).collect();
+        let storage = Storage::Parts(data.parts.clone());
+        Ok(self.read(Location { ty: tile.element.clone(), storage, choices, index: Some(position) }))
     }
 
     /// `wp.tile(x)`: the values of the threads of a block, which has one. The components of a vector or matrix become elements, unless its

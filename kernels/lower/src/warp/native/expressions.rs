@@ -84,8 +84,8 @@ impl Lowerer<'_> {
             };
             s.at += 1;
             let mut value = this.native_assignment(s)?;
-            if let Some((_, operation)) = BINARY.iter().copied().flatten().find(|(symbol, _)| *symbol == operator) {
-                value = this.native_operation(s, *operation, target, value)?;
+            if let Some((_, operation)) = operation(operator) {
+                value = this.native_operation(s, operation, target, value)?;
             }
             this.native_assign(s, &place, value).map(Operand::Value)
         })
@@ -116,10 +116,14 @@ impl Lowerer<'_> {
     }
 
     /// Operands with operators of a precedence or a higher one between them.
-    fn native_binary(&mut self, s: &mut Snippet<'_>, precedence: usize) -> Lowered<Operand> {
-        let Some(operators) = BINARY.get(precedence) else { return self.native_unary(s) };
-        let mut left = self.native_binary(s, precedence + 1)?;
-        while let Some((_, operation)) = operators.iter().copied().find(|(symbol, _)| s.accept(symbol)) {
+    fn native_binary(&mut self, s: &mut Snippet<'_>, lowest: usize) -> Lowered<Operand> {
+        let mut left = self.native_unary(s)?;
+        loop {
+            let operator = s.next().and_then(|token| operation(token.text()));
+            let Some((precedence, operation)) = operator.filter(|(precedence, _)| *precedence >= lowest) else {
+                return Ok(left);
+            };
+            s.at += 1;
             left = match operation {
                 Operation::Or | Operation::And => self.native_short_circuit(s, operation, left, precedence)?,
                 _ => {
@@ -129,7 +133,6 @@ impl Lowerer<'_> {
                 }
             };
         }
-        Ok(left)
     }
 
     /// `&&` and `||`: the right operand is evaluated only if it decides.
@@ -168,7 +171,8 @@ impl Lowerer<'_> {
             Err(this.native_error(s, format!("unsupported operation of {} and {}", Type::Scalar(a), Type::Scalar(b))))
         };
         let common = match operation {
-            Operation::Shift(_) => c_common(a, Dtype::I32).filter(|_| a.size() > 4 || b.is_integer()),
+            // The number of bits does not determine the type.
+            Operation::Shift(_) => c_common(a, a),
             _ => c_common(a, b),
         };
         let Some(common) = common else { return refuse(self) };
@@ -176,8 +180,6 @@ impl Lowerer<'_> {
         if is_of_integers && [a, b].iter().any(|dtype| dtype.is_float()) {
             return refuse(self);
         }
-        // The type of a shift does not depend on the number of bits.
-        let common = if matches!(operation, Operation::Shift(_)) { promoted(a) } else { common };
         let left = scalars::cast(a, common, left);
         let right = scalars::cast(b, common, right);
         let (dtype, value) = match operation {
@@ -510,6 +512,14 @@ impl Lowerer<'_> {
             _ => unreachable!("a value with components stays one"),
         }
     }
+}
+
+/// The precedence and operation of an operator of two operands.
+fn operation(symbol: &str) -> Option<(usize, Operation)> {
+    BINARY.iter().enumerate().find_map(|(precedence, operators)| {
+        let (_, operation) = operators.iter().find(|(known, _)| *known == symbol)?;
+        Some((precedence, *operation))
+    })
 }
 
 /// The type in which C computes with a scalar.

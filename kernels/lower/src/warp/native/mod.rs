@@ -88,19 +88,15 @@ impl<'s> Snippet<'s> {
         self.scopes.last_mut().expect("a scope is open").insert(name, operand);
     }
 
-    /// Returns true if the snippet may change a parameter: its name stands next to an assignment or `&`.
+    /// Returns true if the snippet may change a parameter: its name precedes an assignment, a member or a subscript, or follows `&`.
     fn may_change(&self, name: &str) -> bool {
-        let is_change = |token: Option<&Token<'_>>| {
-            token.is_some_and(|token| {
-                let text = token.text();
-                let is_comparison = matches!(text, "==" | "!=" | "<=" | ">=");
-                matches!(text, "++" | "--" | "&" | "." | "[") || text.ends_with('=') && !is_comparison
-            })
+        let changes = |text: &str| {
+            let is_comparison = matches!(text, "==" | "!=" | "<=" | ">=");
+            matches!(text, "++" | "--" | "." | "[") || text.ends_with('=') && !is_comparison
         };
-        (0..self.tokens.len()).any(|at| {
-            let before = at.checked_sub(1).and_then(|at| self.tokens.get(at));
-            self.tokens[at] == Token::Word(name) && (is_change(self.tokens.get(at + 1)) || is_change(before))
-        })
+        let is_after = |pair: &[Token<'_>]| pair[0].text() == name && changes(pair[1].text());
+        let is_before = |pair: &[Token<'_>]| matches!(pair[0].text(), "++" | "--" | "&") && pair[1].text() == name;
+        self.tokens.windows(2).any(|pair| is_after(pair) || is_before(pair))
     }
 }
 
