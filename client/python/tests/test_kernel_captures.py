@@ -475,8 +475,8 @@ def test_a_function_has_the_decorator_of_what_warp_made_of_it(wp: Any) -> None:
     module = kernel_module(decorated, {})
     line = module.text.splitlines().index("def decorated(x):") + 1
     assert module.place("decorated", line, 4) == (__file__, decorated.func.__code__.co_firstlineno + 1, 8)
-    inner.native_snippet = "return x;"  # type: ignore[attr-defined]
-    assert "@_warp_.func" not in text(decorated)
+    inner.native_snippet = "return x;\n"  # type: ignore[attr-defined]
+    assert "@_warp_.func_native('return x;\\n')\ndef f(x):" in text(decorated)
 
 
 def test_types_derived_from_those_of_warp_are_the_same_types(wp: Any) -> None:

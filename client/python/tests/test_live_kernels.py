@@ -343,6 +343,34 @@ def test_a_launch_in_the_manner_of_warp_changes_arrays_in_place(client: Client, 
     assert y.tolist() == [10, 10, 10, 10]
 
 
+def test_native_functions_and_tiles_of_warp_have_the_values_of_numpy(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wp: Any = ModuleType("warp")
+    for name in ("Function", "Kernel"):
+        setattr(wp, name, type(name, (SimpleNamespace,), {"__module__": "warp"}))
+    wp.func_native = lambda snippet: lambda function: wp.Function(func=function, native_snippet=snippet)
+    wp.kernel = lambda function: wp.Kernel(func=function)
+    wp.array = lambda dtype: dtype
+    wp.uint32 = np.uint32
+    monkeypatch.setitem(sys.modules, "warp", wp)
+    mask = f"(uint32_t)(-(int)(i >> 31)) | {1 << 31:#x}"
+
+    @wp.func_native(f"uint32_t i = reinterpret_cast<uint32_t&>(f);\nreturn i ^ ({mask}); // ordered")
+    def flipped(f: float) -> wp.uint32: ...
+
+    @wp.kernel
+    def ordered(x: wp.array(dtype=float), out: wp.array(dtype=wp.uint32)):
+        i = wp.tid()
+        out[i] = flipped(wp.tile_sum(wp.tile(x[i]))[0])
+
+    x = np.array([0.0, -0.0, 1.5, -2.0, np.inf, -np.inf, 1e-45], np.float32)
+    bits = x.view(np.uint32)
+    expected = np.where(bits >> 31, ~bits, bits | np.uint32(1 << 31))
+    kernel = client.compile(ordered)
+    assert client.launch(kernel, x, np.zeros(x.size, np.uint32), grid=x.size).tolist() == expected.tolist()
+
+
 def test_the_asyncio_client_launches_as_well(server: str) -> None:
     async def run() -> None:
         async with AsyncClient(server, timeout=30) as client:

@@ -20,6 +20,19 @@ const LINES: &[&str] = &[
     "for x in range(2):", "for y in range(x):", "for v in reversed(range(i)):", "x = out.dtype(2)", "y = v.dtype(x)", "y = type(row).dtype(x)",
     "x = grid.shape[2]", "wp.printf('a', x)", "print(v)", "v = v5(1.0)", "x = 2.5", "x = v", "y = wp.acos(y)", "e(y)", "out[x] = grid[x - 1, i]",
     "del x", "x = wp.rand_init(3)", "r = wp.rand_init(3)", "y = wp.randf(r)", "x = [1]", "x = 'a'", "x = None", "v = -v * 2.0 / y",
+    "b = wp.tile(y)", "b = wp.tile_zeros((2, 3))", "b = wp.tile_load(grid, (2, 3), (x, 1))", "b[x, 1] = y", "y = b[0]", "y = wp.tile_sum(b)[0]",
+    "b = wp.tile_map(f, b) * y", "b += wp.tile(v)", "b = wp.tile(v)", "wp.tile_store(grid[x:], b, (x, 0))", "v = wp.untile(b)", "y = apply(f, b)",
+];
+
+/// Fragments of snippets of C++.
+#[rustfmt::skip]
+const FRAGMENTS: &[&str] = &[
+    "x", "y", "a", "v", "p", "int ", "float ", "unsigned long long ", "auto ", "bool b", "= ", "+= ", "- ", "++", "--", "* ", "&", "&& ", "|| ", "? ", ": ",
+    "(", ")", "[", "]", "{", "}", ";", ",", ".x", ".data", ".shape[0]", ".c[1]", "1", "0x80000000", "2.5f", "1e-3", "return ", "if (", "else ", "while (",
+    "for (int i = 0; i < 3; i++) ", "break;", "continue;", "(int)", "(float*)", "reinterpret_cast<uint32_t&>(x)", "reinterpret_cast<int*>(", "sqrtf(",
+    "nextafter(", "__popc(", "__clz(", "__ffs(", "min(", "wp::dot(", "wp::address(a, ", "atomicAdd(", "memcpy(&", "sizeof(x)", "__syncthreads()", "<< ", ">> ",
+    "< ", "== ", "% ", "~", "!", "union { float f; int i; } u;", "u.f", "\n#ifdef __CUDA_ARCH__\n", "\n#else\n", "\n#endif\n", "// c\n", "/*", "*/", "#", "é",
+    "x = x + 1;", "y = y * 2.0f;", "a.data[x] = y;", "return y;", "return x;", "v[0] = y;", "if (x > 1) return y;", "float z = y;", "p += x;",
 ];
 
 const HEADER: &str = "
@@ -73,6 +86,16 @@ fn check(source: &str, dialect: Dialect) {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(3000))]
+
+    #[test]
+    fn any_snippet_is_lowered_or_refused(fragments in prop::collection::vec(prop::sample::select(FRAGMENTS), 0..25)) {
+        let snippet = fragments.concat();
+        let parameters = "x: int, y: float, a: wp.array(dtype=float), v: wp.vec3, p: wp.ref[int]";
+        let native = format!("\n@wp.func_native({snippet:?})\ndef n({parameters}) -> float: ...\n\n@wp.kernel\ndef k(");
+        let source = HEADER.replace("\n@wp.kernel\ndef k(", &native);
+        let body = "    r = int(1)\n    while r < 9:\n        out[0] = n(r, out[1], out, wp.vec3(), r)\n        r += 1\n";
+        check(&format!("{source}{body}"), Dialect::Warp);
+    }
 
     #[test]
     fn any_statements_are_lowered_or_refused(lines in prop::collection::vec((prop::sample::select(LINES), 0..3_usize), 1..30)) {

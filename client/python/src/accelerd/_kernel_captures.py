@@ -24,6 +24,7 @@ from ._kernel_values import (
     is_of,
     is_struct,
     made_by_warp,
+    native_snippet,
     number_text,
     overloads_of,
     parameter_types,
@@ -238,10 +239,14 @@ class Captures:
         """Return the text of a function, and the line before it with the decorator that made what Warp has."""
         made, definition = made_by_warp(value), text.definition()
         decorators = list(getattr(definition, "decorator_list", ()))
-        if made is None or (decorators and all(user.is_decorator(one, made) for one in decorators)):
+        snippet = native_snippet(value)
+        is_known = snippet is None and decorators and all(user.is_decorator(one, str(made)) for one in decorators)
+        if made is None or is_known:
             return text, []
         numbers = {number for one in decorators for number in range(one.lineno, (one.end_lineno or one.lineno) + 1)}
-        return text.without_lines(numbers), [f"@{self._warp()}.{made}\n"]
+        # The snippet may be any expression of the module in which it was made.
+        arguments = "" if snippet is None else f"({snippet!r})"
+        return text.without_lines(numbers), [f"@{self._warp()}.{made}{arguments}\n"]
 
     def _resolved(self, user: User, text: Text, found: list[tuple[ast.expr, str]]) -> Text:
         """Return a text in which others stand for some expressions, and for names that are others' already."""

@@ -112,8 +112,15 @@ def made_by_warp(value: Any) -> str | None:
     names = [one.__name__ for one in type(value).__mro__ if is_of("warp", one)]
     if "Kernel" in names:
         return "kernel"
-    is_native = getattr(value, "native_snippet", None) is not None
-    return "func" if "Function" in names and not is_native else None
+    if "Function" not in names:
+        return None
+    return "func" if native_snippet(value) is None else "func_native"
+
+
+def native_snippet(value: Any) -> str | None:
+    """Return the C++ text of a native function of Warp; None for other values."""
+    snippet = getattr(value, "native_snippet", None)
+    return snippet if isinstance(snippet, str) else None
 
 
 def source_of(value: Any) -> str | None:

@@ -195,9 +195,9 @@ impl Lowerer<'_> {
         functions: &[&FunctionDecl],
         arguments: &Arguments,
     ) -> Lowered<Value> {
-        let wanted = if self.is_python() { Role::Plain } else { Role::Function };
+        let wanted: &[Role] = if self.is_python() { &[Role::Plain] } else { &[Role::Function, Role::Native] };
         let name = functions[0].name.clone();
-        let candidates: Vec<_> = functions.iter().filter(|function| function.role == wanted).collect();
+        let candidates: Vec<_> = functions.iter().filter(|function| wanted.contains(&function.role)).collect();
         if candidates.is_empty() {
             let message = format!("function `{name}` is not decorated as a function that kernels call");
             let message = if self.is_python() { format!("function `{name}` is decorated") } else { message };
@@ -231,6 +231,24 @@ impl Lowerer<'_> {
         values.extend(self.values(node, &rest)?);
         let candidates: Vec<_> = functions.iter().collect();
         self.call_candidates(node, &functions[0].name, &candidates, &values, &HashMap::new())
+    }
+
+    /// Calls a function of the source with values.
+    pub(crate) fn call_values(
+        &mut self,
+        node: Node,
+        name: &str,
+        functions: &[&FunctionDecl],
+        values: &[Value],
+    ) -> Lowered<Value> {
+        let is_called = |function: &&&FunctionDecl| matches!(function.role, Role::Function | Role::Native);
+        let candidates: Vec<_> = functions.iter().filter(is_called).collect();
+        if candidates.is_empty() {
+            let message = format!("function `{name}` is not decorated as a function that kernels call");
+            return Err(self.error(node, ErrorKind::UnsupportedExpression, message));
+        }
+        self.refuse_overloads(node, name, candidates.len())?;
+        self.call_candidates(node, name, &candidates, values, &HashMap::new())
     }
 
     /// Calls the overload that takes the arguments: one of their types, else one of any type, else the only one whose types constants
@@ -440,6 +458,15 @@ impl Lowerer<'_> {
         if self.frames.iter().any(|frame| frame.function == function.node) {
             let message = format!("function `{}` calls itself", function.name);
             return Err(self.error(node, ErrorKind::Recursion, message));
+        }
+        if arguments.iter().any(|argument| matches!(argument, Value::Data(Data { ty: Type::Tile(_), .. }))) {
+            // Warp passes a tile by reference.
+            let message = "tiles as arguments of functions are unsupported";
+            return Err(self.error(node, ErrorKind::UnsupportedExpression, message));
+        }
+        if function.role == Role::Native {
+            let result = self.native(function, parameters, arguments)?;
+            return self.returned(node, function, result);
         }
         let label = self.emitter.label();
         self.emitter.open();

@@ -137,7 +137,7 @@ impl Lowerer<'_> {
     }
 
     /// The value, in variables if its expressions are deep.
-    pub(super) fn shallow(&mut self, value: Value) -> Value {
+    pub(crate) fn shallow(&mut self, value: Value) -> Value {
         let is_deep = |part: &Expr| is_deeper(part, MAX_OPERAND_DEPTH);
         match value {
             Value::Data(data) if data.parts.iter().any(is_deep) => Value::Data(self.bind(data)),
@@ -514,7 +514,7 @@ impl Lowerer<'_> {
     }
 
     /// One of two values of a type, each with the statements that it needs.
-    fn join(&mut self, condition: Expr, then: (Data, Vec<Stmt>), otherwise: (Data, Vec<Stmt>)) -> Data {
+    pub(crate) fn join(&mut self, condition: Expr, then: (Data, Vec<Stmt>), otherwise: (Data, Vec<Stmt>)) -> Data {
         let ty = then.0.ty.clone();
         if then.1.is_empty() && otherwise.1.is_empty() {
             let condition = self.emitter.bind(Dtype::Bool, condition);

@@ -35,6 +35,9 @@ enum Index {
     Slice(Vec<u32>),
 }
 
+/// The choices among components in one expression, which nest.
+const MAX_CHAIN: usize = 64;
+
 /// The dimensions that an array may have.
 const MAX_DIMS: i128 = 4;
 
@@ -265,12 +268,42 @@ impl Lowerer<'_> {
                 let column = self.index(*column, columns)?;
                 matrix_item(dtype, row, column, (rows, columns))
             }
+            (Type::Tile(tile), indices) if indices.len() == tile.shape.len() => {
+                let tile = tile.clone();
+                let position = self.tile_index(&tile.shape, indices)?;
+                let count = |count: usize| u32::try_from(count).expect("components are limited");
+                items(position, count(tile.count()), count(tile.element.count()), |_| tile.element.clone())
+            }
             (ty, indices) => {
                 let message = format!("{ty} does not take {} indices", indices.len());
                 return Err(self.error(node, ErrorKind::TypeMismatch, message));
             }
         };
         Ok(narrow(location, &selection))
+    }
+
+    /// The position of a tile's element among all of them.
+    fn tile_index(&mut self, shape: &[u32], indices: &[Node]) -> Lowered<Index> {
+        let mut position = Index::Constant(0);
+        for (&node, &extent) in indices.iter().zip(shape) {
+            let index = self.index(node, extent)?;
+            position = match (position, index) {
+                (Index::Constant(outer), Index::Constant(inner)) => Index::Constant(outer * extent + inner),
+                (Index::Constant(0), inner @ Index::Dynamic(_)) => inner,
+                (Index::Constant(outer), Index::Dynamic(inner)) => {
+                    Index::Dynamic(flat(scalars::integer(Dtype::I32, outer.into()), extent, inner))
+                }
+                (Index::Dynamic(outer), Index::Constant(inner)) => {
+                    Index::Dynamic(flat(outer, extent, scalars::integer(Dtype::I32, inner.into())))
+                }
+                (Index::Dynamic(outer), Index::Dynamic(inner)) => Index::Dynamic(flat(outer, extent, inner)),
+                (_, Index::Slice(_)) | (Index::Slice(_), _) => {
+                    let message = "slices of tiles are unsupported";
+                    return Err(self.error(node, ErrorKind::UnsupportedExpression, message));
+                }
+            };
+        }
+        Ok(position)
     }
 
     /// An index of one of `count` items. Negative ones count from the end, and any other outside is an error or a fault.
@@ -368,6 +401,7 @@ impl Lowerer<'_> {
             let mut options = choices.iter().map(|choice| choice[part].clone()).enumerate().rev();
             let (_, last) = options.next().expect("a choice");
             options.fold(last, |rest, (position, option)| {
+                let rest = if position % MAX_CHAIN == 0 { self.emitter.bind(types[part], rest) } else { rest };
                 let position = i64::try_from(position).expect("components are limited");
                 scalars::select(
                     scalars::eq(Dtype::I32, index.clone(), scalars::integer(Dtype::I32, position)),
@@ -489,7 +523,7 @@ fn attribute(ty: &Type, name: &str) -> Option<Selection> {
             }
             None
         }
-        Type::Scalar(_) | Type::Matrix(..) => None,
+        Type::Scalar(_) | Type::Matrix(..) | Type::Tile(_) => None,
     }
 }
 

@@ -20,6 +20,8 @@ pub(crate) enum Role {
     Kernel,
     /// `@wp.func`
     Function,
+    /// `@wp.func_native`: its body is a snippet of C++.
+    Native,
     /// `@wp.overload`: types of a generic kernel's parameters.
     Overload,
     /// No decorator.
@@ -289,6 +291,7 @@ impl Declarations {
             role = match self.path(syntax, callee).as_deref() {
                 Some("warp.kernel") => Role::Kernel,
                 Some("warp.func") => Role::Function,
+                Some("warp.func_native") => Role::Native,
                 Some("warp.overload") => Role::Overload,
                 _ => return Role::Decorated,
             };

@@ -25,6 +25,8 @@ pub(crate) enum Type {
     /// A position p and a rotation q.
     Transform(Dtype),
     Struct(Rc<StructType>),
+    /// Elements of a shape; its components are row-major.
+    Tile(Rc<TileType>),
 }
 
 /// A struct.
@@ -32,6 +34,20 @@ pub(crate) enum Type {
 pub(crate) struct StructType {
     pub(crate) name: String,
     pub(crate) fields: Vec<(String, Type)>,
+}
+
+/// A tile.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct TileType {
+    pub(crate) element: Type,
+    pub(crate) shape: Vec<u32>,
+}
+
+impl TileType {
+    /// The number of its elements.
+    pub(crate) fn count(&self) -> usize {
+        self.shape.iter().map(|size| *size as usize).product()
+    }
 }
 
 /// The form of an array: all that its type states except the type of its elements.
@@ -52,7 +68,7 @@ impl Type {
     pub(crate) const I32: Self = Self::Scalar(Dtype::I32);
     pub(crate) const F64: Self = Self::Scalar(Dtype::F64);
 
-    /// The type of its components, for other types than structs.
+    /// The type of its components, for other types than structs and tiles.
     pub(crate) fn scalar(&self) -> Option<Dtype> {
         match self {
             Self::Scalar(dtype)
@@ -60,7 +76,7 @@ impl Type {
             | Self::Matrix(dtype, ..)
             | Self::Quat(dtype)
             | Self::Transform(dtype) => Some(*dtype),
-            Self::Struct(_) => None,
+            Self::Struct(_) | Self::Tile(_) => None,
         }
     }
 
@@ -68,6 +84,7 @@ impl Type {
     pub(crate) fn components(&self) -> Vec<Dtype> {
         match self {
             Self::Struct(structure) => structure.fields.iter().flat_map(|(_, ty)| ty.components()).collect(),
+            Self::Tile(tile) => (0..tile.count()).flat_map(|_| tile.element.components()).collect(),
             Self::Scalar(dtype) => vec![*dtype],
             Self::Vector(dtype, _) | Self::Matrix(dtype, ..) | Self::Quat(dtype) | Self::Transform(dtype) => {
                 vec![*dtype; self.count()]
@@ -84,10 +101,11 @@ impl Type {
             Self::Quat(_) => 4,
             Self::Transform(_) => 7,
             Self::Struct(structure) => structure.fields.iter().map(|(_, ty)| ty.count()).sum(),
+            Self::Tile(tile) => tile.count() * tile.element.count(),
         }
     }
 
-    /// The number of its items: components, or rows; absent for scalars and structs.
+    /// The number of its items: components, rows, or elements along the first dimension; absent for scalars and structs.
     pub(crate) fn length(&self) -> Option<u32> {
         match self {
             Self::Scalar(_) | Self::Struct(_) => None,
@@ -95,6 +113,7 @@ impl Type {
             Self::Matrix(_, rows, _) => Some(*rows),
             Self::Quat(_) => Some(4),
             Self::Transform(_) => Some(7),
+            Self::Tile(tile) => tile.shape.first().copied(),
         }
     }
 
@@ -135,7 +154,7 @@ impl Type {
 
     fn component_name(&self, nth: usize) -> String {
         match self {
-            Self::Scalar(_) | Self::Struct(_) => String::new(),
+            Self::Scalar(_) | Self::Struct(_) | Self::Tile(_) => String::new(),
             Self::Vector(_, 1..=4) | Self::Quat(_) => ["x", "y", "z", "w"][nth].to_owned(),
             Self::Vector(..) => format!("c{nth}"),
             Self::Matrix(_, _, columns) => {
@@ -168,6 +187,10 @@ impl fmt::Display for Type {
             Self::Quat(dtype) => write!(f, "quaternion of {}", name(*dtype)),
             Self::Transform(dtype) => write!(f, "transform of {}", name(*dtype)),
             Self::Struct(structure) => f.write_str(&structure.name),
+            Self::Tile(tile) => {
+                let shape: Vec<_> = tile.shape.iter().map(ToString::to_string).collect();
+                write!(f, "tile of {} {}", shape.join(" x "), tile.element)
+            }
         }
     }
 }

@@ -43,6 +43,8 @@ impl Lowerer<'_> {
             "tuple" => Ok(Value::Tuple(self.values(node, arguments)?)),
             "expect_eq" | "expect_neq" | "expect_near" => self.expectation(node, name, arguments),
             "rand_init" | "randi" | "randf" | "randu" => self.random(node, name, arguments).map(Value::Data),
+            "tile" | "untile" => self.tile_call(node, name, arguments),
+            _ if name.starts_with("tile_") => self.tile_call(node, name, arguments),
             _ if name.starts_with("atomic_") => self.atomic_call(node, name, arguments),
             "transformation" | "types.transformation" => {
                 self.rotation(node, arguments, &["p", "q"], Type::Transform).map(Value::Data)
@@ -137,11 +139,11 @@ impl Lowerer<'_> {
         Err(self.error(node, ErrorKind::ArgumentMismatch, message))
     }
 
-    fn keyword(arguments: &Arguments, name: &str) -> Option<Node> {
+    pub(super) fn keyword(arguments: &Arguments, name: &str) -> Option<Node> {
         arguments.keywords.iter().find(|(keyword, _)| keyword == name).map(|(_, node)| *node)
     }
 
-    fn refuse_other_keywords(&self, node: Node, arguments: &Arguments, known: &[&str]) -> Lowered<()> {
+    pub(super) fn refuse_other_keywords(&self, node: Node, arguments: &Arguments, known: &[&str]) -> Lowered<()> {
         match arguments.keywords.iter().find(|(keyword, _)| !known.contains(&keyword.as_str())) {
             Some((keyword, _)) => {
                 let message = format!("unsupported keyword argument `{keyword}`");
@@ -162,7 +164,7 @@ impl Lowerer<'_> {
         }
     }
 
-    fn size_argument(&mut self, argument: Node) -> Lowered<u32> {
+    pub(super) fn size_argument(&mut self, argument: Node) -> Lowered<u32> {
         let mut number = self.static_number(argument)?;
         if number.is_none()
             && let Value::Data(data) = self.expression(argument)?

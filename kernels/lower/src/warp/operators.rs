@@ -23,6 +23,9 @@ impl Lowerer<'_> {
 
     /// The result of an operator; `None` if it does not take the operands.
     pub(crate) fn warp_operation(&mut self, op: Operator, left: Data, right: Data) -> Option<Data> {
+        if [&left.ty, &right.ty].iter().any(|ty| matches!(ty, Type::Tile(_))) {
+            return self.tile_operation(op, left, right);
+        }
         let (left, right) = unified(left, right)?;
         let dtype = left.ty.scalar()?;
         match (&left.ty, &right.ty) {
@@ -230,7 +233,7 @@ fn is_componentwise(op: Operator, ty: &Type) -> bool {
             Operator::Mult | Operator::Div | Operator::Pow | Operator::FloorDiv | Operator::MatMult | Operator::Mod
         ),
         Type::Quat(_) | Type::Transform(_) => matches!(op, Operator::Add | Operator::Sub),
-        Type::Scalar(_) | Type::Struct(_) => false,
+        Type::Scalar(_) | Type::Struct(_) | Type::Tile(_) => false,
     }
 }
 
@@ -255,7 +258,7 @@ pub(crate) fn unified(left: Data, right: Data) -> Option<(Data, Data)> {
 }
 
 /// The type in which C compares two scalars; 16-bit floating-point types are classes there and have none.
-fn c_common(a: Dtype, b: Dtype) -> Option<Dtype> {
+pub(crate) fn c_common(a: Dtype, b: Dtype) -> Option<Dtype> {
     if a.compute() != a || b.compute() != b {
         return None;
     }
