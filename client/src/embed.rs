@@ -175,10 +175,16 @@ impl Client {
         model: impl Into<String>,
         texts: impl IntoIterator<Item = impl Into<String>>,
     ) -> Result<Tokens> {
-        let request = proto::TokenizeRequest { model: model.into(), texts: Some(text_input(texts)) };
-        let tokens = self.unary(embed_service::TOKENIZE, request).await?.message.tokens;
+        let texts = Some(text_input(texts));
+        let request = proto::TokenizeRequest { model: model.into(), texts, ..Default::default() };
+        let tokens = self.tokenize_request(request).await?.tokens;
         let proto::TokenInput { ids, offsets } = tokens.ok_or_else(|| Error::Malformed("no tokens".into()))?;
         Ok(Tokens { ids, offsets })
+    }
+
+    /// Sends a request as a message and returns the response message, for the spans of tokens.
+    pub async fn tokenize_request(&self, request: proto::TokenizeRequest) -> Result<proto::TokenizeResponse> {
+        Ok(self.unary(embed_service::TOKENIZE, request).await?.message)
     }
 
     /// Lists the loaded models, sorted by name.

@@ -6,9 +6,10 @@ import hashlib
 import importlib.util
 import os
 import re
+import shutil
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from accelerd import Client
 
 ROOT = Path(__file__).resolve().parents[2]
 ENCODERS = ROOT / "kernels/models/tests/encoders"
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 ENCODER, RERANKER = "org/bert", "org/reranker"
 READER, WRITER = "token-of-a-reader", "token-of-a-writer"
 
@@ -48,8 +50,7 @@ class Daemon:
 
 
 def program() -> Path:
-    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    return Path(os.environ.get("ACCELERD_BIN", target / "debug" / "accelerd"))
+    return Path(os.environ.get("ACCELERD_BIN", TARGET / "debug/accelerd"))
 
 
 def addresses(count: int) -> list[str]:
@@ -66,7 +67,7 @@ def serve(**settings: str) -> Iterator[Daemon]:
     names = ("SERVER__LISTEN", "SERVER__ADMIN_LISTEN", "SERVER__HEALTH_LISTEN", "HTTP__LISTEN")
     given = dict(zip(names, addresses(len(names)), strict=True))
     models = (
-        f'[{{name = "bert", path = "{ENCODERS}/bert", aliases = ["{ENCODER}", "text-embedding-3-small"]}}, '
+        f'[{{name = "bert", path = "{ENCODERS}/bert", aliases = ["{ENCODER}", "minilm"]}}, '
         f'{{name = "reranker", path = "{ENCODERS}/reranker-bert", aliases = ["{RERANKER}"]}}]'
     )
     given |= {"MODELS__PRELOAD": models, "BACKEND__KIND": "cpu", "DRAIN__ENDPOINT_DELAY": "0s", "HTTP__MODEL": "bert", **settings}
@@ -112,6 +113,29 @@ def client(daemon: Daemon) -> Iterator[Client]:
     """The client over gRPC."""
     with Client(daemon.grpc, timeout=30) as client:
         yield client
+
+
+Node = Callable[..., str]
+
+
+@pytest.fixture(scope="session")
+def node() -> Node:
+    """Runs a module with OpenAI's SDK in Node, which the environment of `tests/run` has, and returns its output."""
+    folder = TARGET.absolute() / "http/node"
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copy(Path(__file__).parent / "node/package.json", folder)
+
+    def run(*command: str, **environment: str) -> str:
+        done = subprocess.run(command, cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def run_module(text: str, **environment: str) -> str:
+        (folder / "module.mjs").write_text(text)
+        return run("node", "module.mjs", **environment)
+
+    run("npm", "install", "--silent", "--no-audit", "--no-fund", "--no-package-lock", "--prefer-offline")
+    return run_module
 
 
 def bits(vectors: Any) -> list[Any]:

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +11,7 @@ import openai
 import pytest
 import tiktoken
 from accelerd import Client
-from conftest import ENCODER, READER, ROOT, TEXTS, Daemon, bits
+from conftest import ENCODER, READER, TEXTS, Daemon, Node, bits
 
 FOLDER = Path(__file__).parent
 
@@ -119,19 +115,8 @@ def test_a_deadline_is_an_error_of_the_server(sdk: openai.OpenAI) -> None:
     assert late.value.status_code == 504
 
 
-def test_the_sdk_of_node(daemon: Daemon, client: Client) -> None:
-    tools = Path(sys.executable).parent
-    path = os.pathsep.join((str(tools), os.environ["PATH"]))
-    environment = {**os.environ, "PATH": path, "BASE_URL": daemon.v1, "TEXTS": json.dumps(TEXTS)}
-    folder = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).absolute() / "http/node"
-    folder.mkdir(parents=True, exist_ok=True)
-    for file in ("package.json", "openai.mjs"):
-        shutil.copy(FOLDER / "node" / file, folder)
-    install = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--no-package-lock", "--prefer-offline"]
-    for command in (install, ["node", "openai.mjs"]):
-        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
-    got = json.loads(done.stdout)
+def test_the_sdk_of_node(daemon: Daemon, client: Client, node: Node) -> None:
+    got = json.loads(node((FOLDER / "node/openai.mjs").read_text(), BASE_URL=daemon.v1, TEXTS=json.dumps(TEXTS)))
     expected = client.embed(TEXTS, model="bert")
     assert bits(got["vectors"]) == bits(expected) and bits(got["one"]) == bits(expected[0])
     assert bits(got["floats"]) == bits(expected)

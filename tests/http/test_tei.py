@@ -74,3 +74,21 @@ def test_health_and_information(daemon: Daemon) -> None:
     info = httpx.get(f"{daemon.url}/info").json()
     assert info["model_id"] == "bert" and info["model_type"] == {"embedding": {"pooling": "cls"}}
     assert info["max_input_length"] == 16 and info["max_client_batch_size"] > 1000
+
+
+def test_tokens(daemon: Daemon, client: Client) -> None:
+    """`start` and `stop` are bytes, as in TEI."""
+    first, second = post(daemon, "/tokenize", inputs=["é thes", "漢 [SEP]"])
+    assert [(one["text"], one["special"], one["start"], one["stop"]) for one in first] == [
+        ("[CLS]", True, None, None),
+        ("é", False, 0, 2),
+        ("the", False, 3, 6),
+        ("s", False, 6, 7),
+        ("[SEP]", True, None, None),
+    ]
+    assert [(one["text"], one["special"], one["start"]) for one in second[1:-1]] == [("漢", False, 0), ("[SEP]", False, 4)]
+    assert [one["id"] for one in first] == client.tokenize(["é thes"], model="bert").ids.tolist()
+    (bare,) = post(daemon, "/tokenize", inputs="é thes", add_special_tokens=False)
+    assert bare == first[1:-1]
+    (words,) = post(daemon, "/tokenize", inputs="parseDate", model="builtin")
+    assert [one["text"] for one in words] == ["parse", "Date"]

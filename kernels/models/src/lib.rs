@@ -301,13 +301,19 @@ impl Model {
 
     /// The special tokens before and after each text.
     pub fn special_tokens(&self) -> (&[u32], &[u32]) {
-        let rules = self.encoder().and_then(|model| model.text.as_ref());
-        rules.map_or((&[], &[]), |rules| (rules.before(), rules.after()))
+        self.text_tokenizer().map_or((&[], &[]), |rules| (rules.before(), rules.after()))
     }
 
     /// The text of a special token.
     pub fn special_text(&self, id: u32) -> Option<String> {
-        self.encoder()?.text.as_ref()?.token_text(id)
+        self.text_tokenizer()?.token_text(id)
+    }
+
+    fn text_tokenizer(&self) -> Option<&TextTokenizer> {
+        match &self.kind {
+            Kind::Table(_) => None,
+            Kind::Encoder(model) => model.text.as_ref(),
+        }
     }
 }
 

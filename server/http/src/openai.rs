@@ -15,14 +15,12 @@ use crate::{
     vectors::{Inputs, Vector, embed},
 };
 
-/// A request for embeddings. Unknown fields, such as `user`, are ignored.
+/// A request for embeddings. Unknown fields, such as `user`, are ignored, and null is as no value, which LiteLLM sends.
 #[derive(Deserialize)]
 struct EmbeddingsRequest {
-    #[serde(default)]
-    model: String,
+    model: Option<String>,
     input: Inputs,
-    #[serde(default)]
-    encoding_format: EncodingFormat,
+    encoding_format: Option<EncodingFormat>,
     dimensions: Option<u32>,
 }
 
@@ -105,7 +103,7 @@ async fn create_embeddings(mut exchange: Exchange) -> Result<Response, Failure> 
     }
     let input = token_arrays::decode(request.input, exchange.shared.settings.token_arrays)?;
     let embed_request = pb::EmbedRequest {
-        model: exchange.shared.settings.model_or_default(request.model),
+        model: exchange.shared.settings.model_or_default(request.model.unwrap_or_default()),
         input: Some(input.into_request()),
         dimensions: request.dimensions.unwrap_or(0),
         ..Default::default()
@@ -113,8 +111,8 @@ async fn create_embeddings(mut exchange: Exchange) -> Result<Response, Failure> 
     drop(received);
     let vectors = embed(&exchange, &embed_request).await?;
     let tokens = vectors.tokens();
-    let data = vectors.rows().enumerate();
-    let data = data.map(|(index, vector)| request.encoding_format.object(index, vector)).collect();
+    let format = request.encoding_format.unwrap_or_default();
+    let data = vectors.rows().enumerate().map(|(index, vector)| format.object(index, vector)).collect();
     let usage = Usage { prompt_tokens: tokens, total_tokens: tokens };
     exchange.respond(&EmbeddingsResponse { object: "list", data, model: &vectors.model, usage })
 }
@@ -188,6 +186,16 @@ mod tests {
         assert_eq!(kind(tonic::Status::unauthenticated("")), "authentication_error");
         assert_eq!(kind(tonic::Status::resource_exhausted("")), "rate_limit_error");
         assert_eq!(kind(tonic::Status::deadline_exceeded("")), "server_error");
+    }
+
+    #[test]
+    fn null_is_as_no_value() {
+        let text = r#"{"input": "a", "model": null, "encoding_format": null, "dimensions": null, "user": null}"#;
+        let request: EmbeddingsRequest = serde_json::from_str(text).expect("a request");
+        assert!(request.model.is_none() && request.encoding_format.is_none() && request.dimensions.is_none());
+        let refusal = serde_json::from_str::<EmbeddingsRequest>(r#"{"input": "a", "encoding_format": "md5"}"#);
+        let message = refusal.err().expect("no such format").to_string();
+        assert!(message.contains("md5") && message.contains("base64"), "{message}");
     }
 
     #[test]

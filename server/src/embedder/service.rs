@@ -11,6 +11,7 @@ use super::{
     options::Options,
     registry::{LoadedModel, ModelSource},
     rerank::{RerankQuery, RerankResult},
+    tokenize::TokenSpans,
 };
 use crate::{
     auth::caller::Caller,
@@ -97,15 +98,19 @@ impl EmbeddingService {
         Ok((self.embedder.rerank(&model, query, context).await?, model))
     }
 
-    /// Tokenizes texts as the model of this name or alias does.
+    /// Tokenizes texts as the model of this name or alias does. Spans are empty unless asked for.
     pub(crate) async fn tokenize(
         &self,
         caller: &Caller,
         model: &str,
         texts: Decoded<Vec<String>>,
-    ) -> Result<Tokens, ApiError> {
+        with_spans: bool,
+    ) -> Result<(Tokens, TokenSpans), ApiError> {
         let model = self.embedder.model_for(caller, model)?;
-        self.embedder.tokenize(&model, texts?).await
+        if with_spans {
+            return self.embedder.tokenize_spans(&model, texts?).await;
+        }
+        Ok((self.embedder.tokenize(&model, texts?).await?, TokenSpans::default()))
     }
 
     /// The models that the caller may use, sorted by name.

@@ -1,0 +1,69 @@
+//! Converts texts to token ids, and finds where each token is in its text.
+
+use std::{collections::HashMap, sync::Arc};
+
+use accelerd_models::{Model, Sequences};
+
+use super::{
+    embed::{Embedder, Tokens},
+    registry::LoadedModel,
+    tokenizer_pool,
+};
+use crate::error::ApiError;
+
+/// Where the tokens of texts are, with an entry for each token.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TokenSpans {
+    /// The first byte of its text.
+    pub starts: Vec<u32>,
+    /// The byte after its last one.
+    pub ends: Vec<u32>,
+    /// Whether the model adds it to the text.
+    pub special: Vec<bool>,
+    /// Texts of the tokens that the model adds, by id.
+    pub special_texts: HashMap<u32, String>,
+}
+
+impl Embedder {
+    /// Tokenizes texts with special tokens and without truncation.
+    pub async fn tokenize(&self, model: &Arc<LoadedModel>, texts: Vec<String>) -> Result<Tokens, ApiError> {
+        self.check_texts("texts", &texts)?;
+        let sequences = self.tokenizer_pool.tokenize(model, texts, tokenizer_pool::untruncated()).await?;
+        Ok(Tokens { ids: sequences.ids, offsets: sequences.offsets })
+    }
+
+    /// As [`Self::tokenize`], with the span of each token.
+    pub async fn tokenize_spans(
+        &self,
+        model: &Arc<LoadedModel>,
+        texts: Vec<String>,
+    ) -> Result<(Tokens, TokenSpans), ApiError> {
+        self.check_texts("texts", &texts)?;
+        let split: tokenizer_pool::TokenizeFn = Arc::new(|model, text, out| model.token_spans(text, out));
+        let sequences = self.tokenizer_pool.tokenize(model, texts, split).await?;
+        let spans = TokenSpans::new(model, &sequences);
+        Ok((Tokens { ids: sequences.ids, offsets: sequences.offsets }, spans))
+    }
+}
+
+impl TokenSpans {
+    fn new(model: &Model, sequences: &Sequences) -> Self {
+        // Texts have fewer bytes than a message, whose limit is below 4 GiB.
+        let position = |byte: usize| u32::try_from(byte).unwrap_or(u32::MAX);
+        let (before, after) = model.special_tokens();
+        let mut special = vec![false; sequences.ids.len()];
+        for text in 0..sequences.texts() {
+            let of_text = &mut special[sequences.tokens(text)];
+            let end = of_text.len() - after.len();
+            of_text[..before.len()].fill(true);
+            of_text[end..].fill(true);
+        }
+        let texts = before.iter().chain(after).filter_map(|&id| Some((id, model.special_text(id)?)));
+        Self {
+            starts: sequences.bytes.iter().map(|range| position(range.start)).collect(),
+            ends: sequences.bytes.iter().map(|range| position(range.end)).collect(),
+            special,
+            special_texts: texts.collect(),
+        }
+    }
+}
