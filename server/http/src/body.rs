@@ -27,8 +27,13 @@ impl Received {
     pub(crate) fn json<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         // Some clients start it with a byte order mark.
         let text = self.bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&self.bytes);
-        let value = serde_json::from_slice(text);
-        value.map_err(|error| Failure::new(StatusCode::BAD_REQUEST, format!("the body: {error}")))
+        serde_json::from_slice(text).map_err(|error| {
+            let error = error.to_string();
+            // Clients that cut a string within a character send half of it, which `serde_json` takes for the start of a pair.
+            let hint =
+                if error.contains("end of hex escape") { ", expected the other half of a surrogate pair" } else { "" };
+            Failure::new(StatusCode::BAD_REQUEST, format!("the body: {error}{hint}"))
+        })
     }
 
     /// Charges the memory of the values that the body is decoded to, which number at most one more than its separators.

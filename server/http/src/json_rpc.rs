@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(value["embed"]["model"], "", "a default value is written");
         for (text, said) in [
             (&br#"{"sequense": 1}"#[..], "sequense"),
-            (br#"{"sequence": -1}"#, "sequence"),
+            (br#"{"sequence": -1}"#, "out of range"),
             (br#"{"sequence": 1} x"#, "trailing"),
             (br#"{"embed": {"pooling": "POOLING_MEDIAN"}}"#, "POOLING_MEDIAN"),
             (br#"[1"#, "EmbedStreamRequest"),

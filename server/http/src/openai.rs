@@ -20,22 +20,28 @@ use crate::{
 struct EmbeddingsRequest {
     model: Option<String>,
     input: Inputs,
-    encoding_format: Option<EncodingFormat>,
+    encoding_format: Option<Value>,
     dimensions: Option<u32>,
 }
 
 /// How vectors are written.
-#[derive(Clone, Copy, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum EncodingFormat {
     /// Lists of numbers.
-    #[default]
     Float,
     /// The bytes of the f32 numbers in little-endian order.
     Base64,
 }
 
 impl EncodingFormat {
+    fn of(value: Option<&Value>) -> Result<Self, Failure> {
+        match value.map(Value::as_str) {
+            None | Some(Some("float")) => Ok(Self::Float),
+            Some(Some("base64")) => Ok(Self::Base64),
+            Some(_) => Err(Failure::invalid("encoding_format", "expected \"float\" or \"base64\"")),
+        }
+    }
+
     fn object(self, index: usize, vector: Vector<'_>) -> EmbeddingObject<'_> {
         let embedding = match self {
             Self::Float => Embedding::Float(vector),
@@ -98,6 +104,7 @@ pub(crate) fn embeddings(exchange: Exchange) -> BoxFuture<'static, Result<Respon
 async fn create_embeddings(mut exchange: Exchange) -> Result<Response, Failure> {
     let (request, received) = exchange.json::<EmbeddingsRequest>().await?;
     check_not_empty(&request.input)?;
+    let format = EncodingFormat::of(request.encoding_format.as_ref())?;
     if request.dimensions == Some(0) {
         return Err(Failure::invalid("dimensions", "expected at least 1, got 0"));
     }
@@ -111,7 +118,6 @@ async fn create_embeddings(mut exchange: Exchange) -> Result<Response, Failure> 
     drop(received);
     let vectors = embed(&exchange, &embed_request).await?;
     let tokens = vectors.tokens();
-    let format = request.encoding_format.unwrap_or_default();
     let data = vectors.rows().enumerate().map(|(index, vector)| format.object(index, vector)).collect();
     let usage = Usage { prompt_tokens: tokens, total_tokens: tokens };
     exchange.respond(&EmbeddingsResponse { object: "list", data, model: &vectors.model, usage })
@@ -193,9 +199,18 @@ mod tests {
         let text = r#"{"input": "a", "model": null, "encoding_format": null, "dimensions": null, "user": null}"#;
         let request: EmbeddingsRequest = serde_json::from_str(text).expect("a request");
         assert!(request.model.is_none() && request.encoding_format.is_none() && request.dimensions.is_none());
-        let refusal = serde_json::from_str::<EmbeddingsRequest>(r#"{"input": "a", "encoding_format": "md5"}"#);
-        let message = refusal.err().expect("no such format").to_string();
-        assert!(message.contains("md5") && message.contains("base64"), "{message}");
+    }
+
+    #[test]
+    fn other_formats_are_refused() {
+        let format = |value: Value| EncodingFormat::of(Some(&value)).map_err(|failure| failure.field);
+        assert_eq!(
+            (format(json!("float")), format(json!("base64"))),
+            (Ok(EncodingFormat::Float), Ok(EncodingFormat::Base64))
+        );
+        for other in [json!("md5"), json!(["float"]), json!(1), json!("")] {
+            assert_eq!(format(other), Err(Some("encoding_format".to_owned())));
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Converts texts to token ids, and finds where each token is in its text.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use accelerd_models::{Model, Sequences};
 
@@ -21,7 +21,7 @@ pub struct TokenSpans {
     /// Whether the model adds it to the text.
     pub special: Vec<bool>,
     /// Texts of the tokens that the model adds, by id.
-    pub special_texts: HashMap<u32, String>,
+    pub special_texts: BTreeMap<u32, String>,
 }
 
 impl Embedder {
