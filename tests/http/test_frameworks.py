@@ -62,6 +62,7 @@ def test_langchain_openai_raises_the_errors_of_the_sdk(daemon: Daemon, locked: D
 
 def test_langchain_huggingface(daemon: Daemon, locked: Daemon, unit: Any) -> None:
     """The class takes names of the hub only; its client may be that of a server."""
+
     def embeddings(daemon: Daemon, token: str) -> HuggingFaceEndpointEmbeddings:
         made = HuggingFaceEndpointEmbeddings(model=ENCODER, huggingfacehub_api_token=token)
         made.client = InferenceClient(base_url=daemon.url, token=token)

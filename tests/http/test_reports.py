@@ -194,9 +194,7 @@ def test_an_open_daemon_ignores_credentials(daemon: Daemon, expected: Any) -> No
         assert vectors(post(daemon, BODY, authorization=authorization)) == expected, authorization
 
 
-@pytest.mark.parametrize(
-    "content_type", ["application/json; charset=utf-8", "application/json;charset=UTF-8", "Application/Json"]
-)
+@pytest.mark.parametrize("content_type", ["application/json; charset=utf-8", "application/json;charset=UTF-8", "Application/Json"])
 def test_types_with_parameters(daemon: Daemon, expected: Any, content_type: str) -> None:
     assert vectors(post(daemon, BODY, content_type=content_type)) == expected
 
@@ -219,7 +217,7 @@ def test_bodies_may_be_compressed_chunked_or_start_with_a_byte_order_mark(daemon
 
 
 def test_version_1_0_of_http(daemon: Daemon) -> None:
-    (status, body), = raw(daemon, message(BODY, f"Content-Length: {len(BODY)}", version="1.0"))
+    ((status, body),) = raw(daemon, message(BODY, f"Content-Length: {len(BODY)}", version="1.0"))
     assert status == 200 and len(json.loads(body)["data"]) == 2
 
 

@@ -215,7 +215,7 @@ async fn respond_similarities(exchange: &Exchange, request: SimilarityRequest) -
         dimensions: None,
         model,
     };
-    // Of vectors of unit length.
+    // The vectors have unit length.
     let vectors = embed(exchange, &request.into_request(exchange, Some(true))).await?;
     let mut rows = vectors.rows();
     let source = rows.next().map(Vector::values).unwrap_or_default();
@@ -239,7 +239,7 @@ pub(crate) fn predict(exchange: Exchange) -> BoxFuture<'static, Result<Response,
         if kind.query.is_some() {
             return respond_ranks(&exchange, received.json()?).await;
         }
-        // Inputs that are no sentences are refused at their first character.
+        // Other inputs fail at their first character.
         match received.json() {
             Ok(request) => respond_similarities(&exchange, request).await,
             Err(_) => respond_vectors(&exchange, received.json()?).await,
