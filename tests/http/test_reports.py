@@ -109,7 +109,7 @@ def test_a_request_without_a_model_has_the_configured_one(daemon: Daemon, expect
         (json.dumps({"input": "a"}).encode("utf-16"), "line 1"),
         (b"", "EOF"),
         (b'{"input": "a"} x', "trailing"),
-        (b'{"x": ' + b"[" * 100_000, "recursion limit"),
+        (b'{"encoding_format": ' + b"[" * 100_000, "recursion limit"),
     ],
     ids=lambda one: str(one)[:40],
 )

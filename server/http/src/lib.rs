@@ -15,6 +15,7 @@ mod rerank;
 mod routes;
 mod tei;
 mod token_arrays;
+mod unread;
 mod vectors;
 
 pub use self::{

@@ -5,7 +5,7 @@ use std::{convert::Infallible, sync::Arc};
 use axum::{
     Router,
     extract::{Request, State},
-    middleware::from_fn_with_state,
+    middleware::{from_fn, from_fn_with_state},
     response::Response,
     routing::{MethodRouter, get, post},
 };
@@ -24,6 +24,7 @@ use crate::{
     failure::Failure,
     json_rpc, openai, rerank, tei,
     token_arrays::TokenArrays,
+    unread,
 };
 
 /// The gRPC services of the daemon in this process, with their layers.
@@ -85,6 +86,7 @@ pub fn router(grpc: GrpcService, offload: Handle, settings: Settings) -> Router 
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
         .layer(from_fn_with_state(shared.clone(), protect))
+        .layer(from_fn(unread::close_after))
         .with_state(shared);
     Router::new().fallback_service(MapRequest::new(routes, merge_slashes))
 }
