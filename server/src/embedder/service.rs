@@ -98,7 +98,7 @@ impl EmbeddingService {
         Ok((self.embedder.rerank(&model, query, context).await?, model))
     }
 
-    /// Tokenizes texts as the model of this name or alias does. Spans are empty unless asked for.
+    /// Tokenizes texts as the model of this name or alias does.
     pub(crate) async fn tokenize(
         &self,
         caller: &Caller,
@@ -107,10 +107,7 @@ impl EmbeddingService {
         with_spans: bool,
     ) -> Result<(Tokens, TokenSpans), ApiError> {
         let model = self.embedder.model_for(caller, model)?;
-        if with_spans {
-            return self.embedder.tokenize_spans(&model, texts?).await;
-        }
-        Ok((self.embedder.tokenize(&model, texts?).await?, TokenSpans::default()))
+        self.embedder.tokenize(&model, texts?, with_spans).await
     }
 
     /// The models that the caller may use, sorted by name.

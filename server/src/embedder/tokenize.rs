@@ -7,7 +7,7 @@ use accelerd_models::{Model, Sequences};
 use super::{
     embed::{Embedder, Tokens},
     registry::LoadedModel,
-    tokenizer_pool,
+    tokenizer_pool::{TokenizeFn, untruncated},
 };
 use crate::error::ApiError;
 
@@ -25,23 +25,18 @@ pub struct TokenSpans {
 }
 
 impl Embedder {
-    /// Tokenizes texts with special tokens and without truncation.
-    pub async fn tokenize(&self, model: &Arc<LoadedModel>, texts: Vec<String>) -> Result<Tokens, ApiError> {
-        self.check_texts("texts", &texts)?;
-        let sequences = self.tokenizer_pool.tokenize(model, texts, tokenizer_pool::untruncated()).await?;
-        Ok(Tokens { ids: sequences.ids, offsets: sequences.offsets })
-    }
-
-    /// As [`Self::tokenize`], with the span of each token.
-    pub async fn tokenize_spans(
+    /// Tokenizes texts with special tokens and without truncation. Spans are empty unless asked for.
+    pub async fn tokenize(
         &self,
         model: &Arc<LoadedModel>,
         texts: Vec<String>,
+        with_spans: bool,
     ) -> Result<(Tokens, TokenSpans), ApiError> {
         self.check_texts("texts", &texts)?;
-        let split: tokenizer_pool::TokenizeFn = Arc::new(|model, text, out| model.token_spans(text, out));
-        let sequences = self.tokenizer_pool.tokenize(model, texts, split).await?;
-        let spans = TokenSpans::new(model, &sequences);
+        let tokenize: TokenizeFn =
+            if with_spans { Arc::new(|model, text, out| model.token_spans(text, out)) } else { untruncated() };
+        let sequences = self.tokenizer_pool.tokenize(model, texts, tokenize).await?;
+        let spans = if with_spans { TokenSpans::new(model, &sequences) } else { TokenSpans::default() };
         Ok((Tokens { ids: sequences.ids, offsets: sequences.offsets }, spans))
     }
 }
