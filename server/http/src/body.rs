@@ -224,7 +224,7 @@ mod tests {
             let received = receive(&headers, Body::from(body), &account, 1000).await;
             received.err().expect("it is too large").status
         };
-        let bomb = gzip(&[0; 100_000]);
+        let bomb = gzip(&vec![0; 100_000]);
         assert!(bomb.len() < 1000);
         assert_eq!(refused(HeaderMap::new(), vec![0; 1001]).await, StatusCode::PAYLOAD_TOO_LARGE);
         assert_eq!(refused(headers(header::CONTENT_LENGTH, "1001"), vec![]).await, StatusCode::PAYLOAD_TOO_LARGE);

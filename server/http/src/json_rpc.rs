@@ -159,7 +159,7 @@ mod tests {
             (br#"{"sequence": -1}"#, "out of range"),
             (br#"{"sequence": 1} x"#, "trailing"),
             (br#"{"embed": {"pooling": "POOLING_MEDIAN"}}"#, "POOLING_MEDIAN"),
-            (br#"[1"#, "EmbedStreamRequest"),
+            (br"[1", "EmbedStreamRequest"),
             (b"\xff", "EmbedStreamRequest"),
         ] {
             let refusal = decode(request.clone(), text).expect_err("it is refused");

@@ -6,7 +6,6 @@ use futures::{FutureExt, future::BoxFuture};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tonic::Code;
 
 use crate::{
     exchange::Exchange,
@@ -88,9 +87,9 @@ pub(crate) fn error(failure: &Failure) -> Value {
         status if status.is_server_error() => "server_error",
         _ => "invalid_request_error",
     };
-    let code = match failure.code {
-        Code::NotFound => Some("model_not_found".to_owned()),
-        Code::Unauthenticated => Some("invalid_api_key".to_owned()),
+    let code = match failure.status {
+        StatusCode::NOT_FOUND => Some("model_not_found".to_owned()),
+        StatusCode::UNAUTHORIZED => Some("invalid_api_key".to_owned()),
         _ => failure.reason.as_ref().map(|reason| reason.to_lowercase()),
     };
     json!({ "error": { "message": failure.message, "type": kind, "param": failure.field, "code": code } })
