@@ -33,8 +33,7 @@ impl Embedder {
         with_spans: bool,
     ) -> Result<(Tokens, TokenSpans), ApiError> {
         self.check_texts("texts", &texts)?;
-        let tokenize: TokenizeFn =
-            if with_spans { Arc::new(|model, text, out| model.token_spans(text, out)) } else { untruncated() };
+        let tokenize: TokenizeFn = if with_spans { Arc::new(Model::token_spans) } else { untruncated() };
         let sequences = self.tokenizer_pool.tokenize(model, texts, tokenize).await?;
         let spans = if with_spans { TokenSpans::new(model, &sequences) } else { TokenSpans::default() };
         Ok((Tokens { ids: sequences.ids, offsets: sequences.offsets }, spans))
