@@ -1,7 +1,7 @@
 # Recipes of the project. `bash tests/run RECIPE` installs the tools and runs one.
 
 # Runs everything that continuous integration checks.
-ci: check test loom python translations objects deploy
+ci: check test loom python translations objects http deploy
 
 # Checks formatting, lints, spelling, retired names, documentation, and the licences and sources of dependencies.
 check:
@@ -50,6 +50,10 @@ build:
 # Tests snapshots in S3 against a local server.
 objects: build
     ACCELERD_BIN="$(realpath "${CARGO_TARGET_DIR:-target}")/debug/accelerd" PYTHONPATH=tests:client/python/src python3 -m pytest --quiet -p summary tests/objects
+
+# Tests the clients of OpenAI, Cohere, Jina and TEI for Python and Node against the HTTP port; downloads them.
+http: build
+    ACCELERD_BIN="$(realpath "${CARGO_TARGET_DIR:-target}")/debug/accelerd" bash tests/http/run
 
 # Tests the Python client: generated code is up to date, calls to a daemon, trees equal to CPython's.
 python: build

@@ -23,7 +23,7 @@ PYTHON = {
     "Embed": "Client.embed, Client.embed_tokens",
     "EmbedStream": "Client.embed_stream",
     "Rerank": "Client.rerank",
-    "Tokenize": "Client.tokenize",
+    "Tokenize": "Client.tokenize, Client.token_spans",
     "ListModels": "Client.models",
     "LoadModel": "Client.load_model",
     "UnloadModel": "Client.unload_model",

@@ -241,7 +241,11 @@ impl Client {
         let model = model.into();
         let texts: Vec<String> = texts.into_iter().map(Into::into).collect();
         let call = |part: Range<usize>, until| {
-            let request = proto::TokenizeRequest { model: model.clone(), texts: Some(text_input(&texts[part])) };
+            let request = proto::TokenizeRequest {
+                model: model.clone(),
+                texts: Some(text_input(&texts[part])),
+                with_spans: false,
+            };
             self.unary_until(embed_service::TOKENIZE, request, until)
         };
         let done = self.in_parts("texts", self.parts(texts.iter().map(|text| text_bytes(text)), 0), call).await?;
@@ -255,6 +259,11 @@ impl Client {
             all.ids.extend(tokens.ids);
         }
         Ok(all)
+    }
+
+    /// Sends a request as a message and returns the response message, for the spans of tokens.
+    pub async fn tokenize_request(&self, request: proto::TokenizeRequest) -> Result<proto::TokenizeResponse> {
+        Ok(self.unary(embed_service::TOKENIZE, request).await?.message)
     }
 
     /// Lists the loaded models, sorted by name.

@@ -194,7 +194,7 @@ async fn serve<F: Future<Output = Result<Daemon, StartError>>>(
     let grpc = daemon.grpc_addr();
     let admin = daemon.admin_addr();
     let health = daemon.health_addr();
-    let http = daemon.http_addr().map_or_else(|| "off".to_owned(), |address| address.to_string());
+    let http = daemon.http_addr().map(tracing::field::display);
     tracing::info!(%grpc, http, %admin, %health, version = env!("CARGO_PKG_VERSION"), took = ?begin.elapsed(), "serving");
     let shutdown = loop {
         tokio::select! {

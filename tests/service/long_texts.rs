@@ -56,6 +56,7 @@ async fn a_megabyte_is_truncated_on_either_side_and_one_byte_more_is_refused() {
     let whole = v1::TokenizeRequest {
         model: "bert".to_owned(),
         texts: Some(v1::TextInput { values: vec![PART.repeat(MEBIBYTE / PART.len())] }),
+        ..Default::default()
     };
     let whole = server.embed().tokenize(whole).await.expect("it is cut to no length").into_inner().tokens.expect("ids");
     assert_eq!(whole.ids.len(), MEBIBYTE / PART.len() * 14 + 2);

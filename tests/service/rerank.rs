@@ -189,7 +189,7 @@ async fn a_request_for_the_wrong_kind_of_model_names_the_right_call() {
         ..v1::CreateCollectionRequest::default()
     };
     assert_refused(server.similarity().create_collection(collection).await, Code::InvalidArgument, "model");
-    let words = v1::TokenizeRequest { model: "ranks".to_owned(), texts: Some(input(&["a b"])) };
+    let words = v1::TokenizeRequest { model: "ranks".to_owned(), texts: Some(input(&["a b"])), ..Default::default() };
     let words = server.embed().tokenize(words).await.expect("tokens").into_inner().tokens.expect("tokens");
     assert_eq!(words.ids, [2, 5, 6, 3]);
 }

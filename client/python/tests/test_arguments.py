@@ -259,6 +259,7 @@ CALLS: dict[str, Timed] = {
     "rerank": lambda c, t: c.rerank("a", ["b"], model="c", **t),
     "restore_collection": lambda c, t: c.restore_collection("file:///a", **t),
     "stats": lambda c, t: c.stats(**t),
+    "token_spans": lambda c, t: c.token_spans(["a"], **t),
     "tokenize": lambda c, t: c.tokenize(["a"], **t),
     "translate": lambda c, t: c.translate(scaled, **t),
     "unload_model": lambda c, t: c.unload_model("a", **t),

@@ -205,7 +205,14 @@ class Counting(embed_pb2_grpc.EmbedServiceServicer, similarity_pb2_grpc.Similari
         texts = [text.encode() for text in request.texts.values]
         self._enter(len(texts), context)
         offsets = [0, *accumulate(map(len, texts))]
-        return embed_pb2.TokenizeResponse(tokens=embed_pb2.TokenInput(ids=b"".join(texts), offsets=offsets))
+        ids = b"".join(texts)
+        spans = range(len(ids) if request.with_spans else 0)
+        return embed_pb2.TokenizeResponse(
+            tokens=embed_pb2.TokenInput(ids=ids, offsets=offsets),
+            starts=spans,
+            ends=(at + 1 for at in spans),
+            special=(at % 2 == 0 for at in spans),
+        )
 
     def Rerank(self, request, context):  # noqa: N802
         texts = request.documents.values
@@ -249,6 +256,10 @@ def test_texts_are_tokenized_in_parts(counting: tuple[Counting, Client, Client])
         np.testing.assert_array_equal(one, other)
         assert one.dtype == other.dtype == np.uint32
     assert [len(one) for one in small.tokenize([])] == [0, 1]
+    spans = small.token_spans(texts)
+    np.testing.assert_array_equal(spans.tokens.ids, whole.ids)
+    assert len(spans.starts) == len(spans.ends) == len(spans.special) == len(whole.ids)
+    assert (spans.ends == spans.starts + 1).all() and (spans.special == (spans.starts % 2 == 0)).all()
 
 
 @pytest.mark.parametrize("top_n", [0, 1, 30])

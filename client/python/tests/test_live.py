@@ -77,6 +77,25 @@ def test_vectors_come_in_smaller_numbers_and_bad_choices_are_named(client: Clien
     assert client.embed([""]).shape == (1, 256)
 
 
+def test_tokens_have_spans_of_bytes_and_say_which_are_special(client: Client) -> None:
+    client.load_model("spans", str(ENCODERS / "bert"))
+    texts = ["é defs", "", "漢 a"]
+    tokens, starts, ends, special = client.token_spans(texts, model="spans")
+    for one, other in zip(tokens, client.tokenize(texts, model="spans"), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert tokens.offsets.tolist() == [0, 5, 7, 11]
+    encoded = [text.encode() for text, count in zip(texts, np.diff(tokens.offsets), strict=True) for _ in range(count)]
+    spans = [text[start:end].decode() for text, start, end in zip(encoded, starts, ends, strict=True)]
+    assert spans == ["", "é", "def", "s", "", "", "", "", "漢", "a", ""]
+    assert np.flatnonzero(special).tolist() == [0, 4, 5, 6, 7, 10]
+    client.unload_model("spans")
+    assert client.token_spans([]).special.dtype == np.bool_
+    # The built-in model has no special tokens.
+    code = "x = naïveStraße2(HTTPServer)"
+    words = client.token_spans([code])
+    assert not words.special.any() and words.ends[-1] == len(code.encode()) - 1 and (words.ends > words.starts).all()
+
+
 def test_a_stream_answers_every_batch_by_number_and_a_bad_one_fails_alone(client: Client) -> None:
     batches = [[f"def f{n}(): return {n}", "pass"] for n in range(30)]
     batches[4] = []

@@ -239,7 +239,7 @@ impl Model {
         };
         match &self.kind {
             Kind::Table(model) => {
-                model.tokenizer.encode(whole, &mut out.ids);
+                model.tokenizer.encode(whole, |id, _| out.ids.push(id));
                 out.end_text();
                 Ok(())
             }
@@ -264,7 +264,7 @@ impl Model {
     /// Appends the token ids of a text, special tokens included, without truncation.
     pub fn token_ids(&self, text: &str, ids: &mut Vec<u32>) -> Result<(), TokenizeError> {
         match &self.kind {
-            Kind::Table(model) => model.tokenizer.encode(text, ids),
+            Kind::Table(model) => model.tokenizer.encode(text, |id, _| ids.push(id)),
             Kind::Encoder(model) => {
                 let rules = model.text.as_ref().ok_or(TokenizeError::NoTokenizer)?;
                 let pieces = rules.pieces(text, false).map_err(TokenizeError::Tokenizer)?;
@@ -274,6 +274,46 @@ impl Model {
             }
         }
         Ok(())
+    }
+
+    /// As [`Self::token_ids`], as a text with the byte range of each token.
+    pub fn token_spans(&self, text: &str, out: &mut Sequences) -> Result<(), TokenizeError> {
+        let Sequences { ids, bytes, .. } = out;
+        let mut append = |id, range| {
+            ids.push(id);
+            bytes.push(range);
+        };
+        match &self.kind {
+            Kind::Table(model) => model.tokenizer.encode(text, append),
+            Kind::Encoder(model) => {
+                let rules = model.text.as_ref().ok_or(TokenizeError::NoTokenizer)?;
+                let pieces = rules.pieces(text, true).map_err(TokenizeError::Tokenizer)?;
+                let left_out = rules.static_rules().left_out;
+                rules.before().iter().for_each(|id| append(*id, 0..0));
+                let pieces = pieces.ids.into_iter().zip(pieces.bytes);
+                pieces.filter(|(id, _)| left_out != Some(*id)).for_each(|(id, range)| append(id, range));
+                rules.after().iter().for_each(|id| append(*id, text.len()..text.len()));
+            }
+        }
+        out.end_text();
+        Ok(())
+    }
+
+    /// The special tokens before and after each text.
+    pub fn special_tokens(&self) -> (&[u32], &[u32]) {
+        self.text_tokenizer().map_or((&[], &[]), |rules| (rules.before(), rules.after()))
+    }
+
+    /// The text of a special token.
+    pub fn special_text(&self, id: u32) -> Option<String> {
+        self.text_tokenizer()?.token_text(id)
+    }
+
+    fn text_tokenizer(&self) -> Option<&TextTokenizer> {
+        match &self.kind {
+            Kind::Table(_) => None,
+            Kind::Encoder(model) => model.text.as_ref(),
+        }
     }
 }
 

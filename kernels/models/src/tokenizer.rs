@@ -4,6 +4,8 @@
 //! Takes linear time: pieces have a bounded length, and a byte is read at most once per candidate piece. ASCII text is
 //! tokenised in place; a run with other characters is folded to ASCII first.
 
+use std::ops::Range;
+
 use crate::{ModelError, characters::Characters, trie::Trie};
 
 /// A longer run of letters and digits is data, not words, and has no tokens.
@@ -33,8 +35,8 @@ impl Tokenizer {
         Ok(Self { characters, starts: Trie::new(starts)?, inner: Trie::new(inner)? })
     }
 
-    /// Appends the token ids of a text.
-    pub(crate) fn encode(&self, text: &str, ids: &mut Vec<u32>) {
+    /// Calls `emit` with each token of a text and its byte range.
+    pub(crate) fn encode(&self, text: &str, mut emit: impl FnMut(u32, Range<usize>)) {
         let bytes = text.as_bytes();
         let mut offset = 0;
         while offset < bytes.len() {
@@ -44,17 +46,22 @@ impl Tokenizer {
             }
             let length = bytes[offset..].iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
             if bytes.get(offset + length).is_none_or(u8::is_ascii) {
-                self.encode_run(&bytes[offset..offset + length], ids);
+                let run = &bytes[offset..offset + length];
+                self.encode_run(run, &mut |id, range| emit(id, offset + range.start..offset + range.end));
                 offset += length;
             } else {
-                offset += self.encode_folded(&text[offset..], ids);
+                offset += self.encode_folded(&text[offset..], &mut |id, range| {
+                    emit(id, offset + range.start..offset + range.end);
+                });
             }
         }
     }
 
-    /// Folds the first run of the text and appends its ids; returns the bytes consumed.
-    fn encode_folded(&self, text: &str, ids: &mut Vec<u32>) -> usize {
+    /// Folds the first run of the text and emits its tokens; returns the bytes consumed.
+    fn encode_folded(&self, text: &str, emit: &mut impl FnMut(u32, Range<usize>)) -> usize {
         let mut run = [0; MAX_RUN];
+        // The byte range of the character that each byte of the run comes from.
+        let mut sources = [(0, 0); MAX_RUN];
         let mut length = 0;
         let mut taken = text.len();
         for (offset, character) in text.char_indices() {
@@ -64,41 +71,38 @@ impl Tokenizer {
             } else {
                 self.characters.plain(character)
             };
+            let end = offset + character.len_utf8();
             let Some(plain) = plain else {
-                taken = offset + character.len_utf8();
+                taken = end;
                 break;
             };
             if let Some(room) = run.get_mut(length..length + plain.len()) {
                 room.copy_from_slice(plain);
+                sources[length..length + plain.len()].fill((offset, end));
             }
             length += plain.len();
         }
         if let Some(run) = run.get(..length) {
-            self.encode_run(run, ids);
+            self.encode_run(run, &mut |id, range| emit(id, sources[range.start].0..sources[range.end - 1].1));
         }
         taken
     }
 
-    /// Appends the ids of a run of ASCII letters and digits.
-    fn encode_run(&self, run: &[u8], ids: &mut Vec<u32>) {
+    /// Emits the tokens of a run of ASCII letters and digits.
+    fn encode_run(&self, run: &[u8], emit: &mut impl FnMut(u32, Range<usize>)) {
         if run.len() > MAX_RUN {
             return;
         }
-        let mut rest = run;
-        while !rest.is_empty() {
-            let (word, after) = rest.split_at(word_length(rest));
-            self.encode_word(word, ids);
-            rest = after;
-        }
-    }
-
-    fn encode_word(&self, word: &[u8], ids: &mut Vec<u32>) {
-        let (id, mut offset) = self.starts.longest(word);
-        ids.push(id);
-        while offset < word.len() {
-            let (id, length) = self.inner.longest(&word[offset..]);
-            ids.push(id);
-            offset += length;
+        let mut start = 0;
+        while start < run.len() {
+            let end = start + word_length(&run[start..]);
+            let mut pieces = &self.starts;
+            while start < end {
+                let (id, length) = pieces.longest(&run[start..end]);
+                emit(id, start..start + length);
+                start += length;
+                pieces = &self.inner;
+            }
         }
     }
 }

@@ -249,6 +249,9 @@ fn the_token_that_model2vec_leaves_out_is_left_out_everywhere() {
     let mut whole = vec![];
     model.token_ids("a zzz b", &mut whole).expect("tokens");
     assert_eq!(whole, [4, 5]);
+    let mut spans = Sequences::default();
+    model.token_spans("a zzz b", &mut spans).expect("tokens");
+    assert_eq!((spans.ids, spans.bytes), (vec![4, 5], vec![0..1, 6..7]));
     let options = TokenizeOptions { with_offsets: true, ..TokenizeOptions::default() };
     assert_eq!(tokenized(&model, &["a zzz b"], &options).bytes, [0..1, 6..7]);
     let chunks = TokenizeOptions { long_input: LongInput::Chunk, ..TokenizeOptions::default() };

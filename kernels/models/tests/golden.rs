@@ -1,6 +1,6 @@
 //! Compares the tokeniser with the trainer's, and tests the built-in model.
 
-use accelerd_models::Model;
+use accelerd_models::{Model, Sequences};
 use proptest::prelude::*;
 
 fn tokens(text: &str) -> Vec<u32> {
@@ -40,6 +40,17 @@ fn tokens_are_appended() {
 }
 
 #[test]
+fn tokens_have_the_bytes_that_they_come_from() {
+    let text = "x = naïveStraße2(HTTPServer)";
+    let mut out = Sequences::default();
+    Model::builtin().token_spans(text, &mut out).expect("it takes texts");
+    assert_eq!((&out.ids, &out.offsets), (&tokens(text), &vec![0, u32::try_from(out.ids.len()).expect("few")]));
+    let words: Vec<_> = out.bytes.iter().map(|range| &text[range.clone()]).collect();
+    assert_eq!(words.concat(), "xnaïveStraße2HTTPServer", "tokens cover the words");
+    assert!(words.contains(&"2") && words.contains(&"x"), "{words:?}");
+}
+
+#[test]
 fn identifiers_have_the_tokens_of_their_words() {
     let words = tokens("parse http urls 2");
     for identifier in ["parseHTTPUrls2", "parse_http_urls_2", "PARSE-HTTP-URLS.2", "ParseHttpURLs2"] {
@@ -60,7 +71,11 @@ proptest! {
         let ids = tokens(&text);
         let rows = Model::builtin().vocabulary_size();
         prop_assert!(ids.iter().all(|&id| (id as usize) < rows));
-        prop_assert_eq!(ids, tokens(&text));
+        prop_assert_eq!(&ids, &tokens(&text));
+        let mut spans = Sequences::default();
+        Model::builtin().token_spans(&text, &mut spans).expect("it takes texts");
+        prop_assert_eq!(spans.ids, ids);
+        prop_assert!(spans.bytes.iter().all(|range| text.get(range.clone()).is_some_and(|part| !part.is_empty())));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use http_body_util::BodyExt;
+use serde::de::DeserializeOwned;
 
 use crate::{
     caller::{Account, Held},
@@ -22,6 +23,19 @@ pub(crate) struct Received {
 }
 
 impl Received {
+    /// Decodes JSON.
+    pub(crate) fn json<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        // Some clients start it with a byte order mark.
+        let text = self.bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&self.bytes);
+        serde_json::from_slice(text).map_err(|error| {
+            let error = error.to_string();
+            // Clients that cut a string within a character send half of it, which `serde_json` takes for the start of a pair.
+            let hint =
+                if error.contains("end of hex escape") { ", expected the other half of a surrogate pair" } else { "" };
+            Failure::new(StatusCode::BAD_REQUEST, format!("the body: {error}{hint}"))
+        })
+    }
+
     /// Charges the memory of the values that the body is decoded to, which number at most one more than its separators.
     pub(crate) fn charge_json(&mut self, account: &dyn Account) -> Result<(), Failure> {
         let separators = memchr::memchr3_iter(b',', b'[', b'{', &self.bytes).count() as u64;
@@ -237,6 +251,14 @@ mod tests {
             let received = receive(&headers, Body::from("text"), &Mebibyte::default(), 100).await;
             assert!(received.err().expect(encoding).status.is_client_error());
         }
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_skipped() {
+        let json = |text: &'static str| Received { bytes: text.into(), held: vec![] }.json::<Vec<u8>>();
+        assert_eq!(json("\u{feff}[1]").expect("JSON"), [1]);
+        let refusal = json("\u{feff}\u{feff}[1]").expect_err("one is enough");
+        assert_eq!(refusal.status, StatusCode::BAD_REQUEST);
     }
 
     #[test]

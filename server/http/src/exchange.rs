@@ -63,9 +63,7 @@ impl Exchange {
     /// Receives and decodes a body of JSON.
     pub(crate) async fn json<T: DeserializeOwned>(&mut self) -> Result<(T, Received), Failure> {
         let received = self.receive_json().await?;
-        let value = serde_json::from_slice(&received.bytes);
-        let value = value.map_err(|error| Failure::new(StatusCode::BAD_REQUEST, format!("the body: {error}")))?;
-        Ok((value, received))
+        Ok((received.json()?, received))
     }
 
     /// Calls a unary method.

@@ -16,6 +16,7 @@ mod rerank;
 mod routes;
 mod tei;
 mod token_arrays;
+mod unread;
 mod vectors;
 
 pub use self::{

@@ -14,29 +14,33 @@ use crate::{
     vectors::{Inputs, Vector, embed},
 };
 
-/// A request for embeddings. Unknown fields, such as `user`, are ignored.
+/// A request for embeddings. Unknown fields, such as `user`, are ignored, and null is as no value, which LiteLLM sends.
 #[derive(Deserialize)]
 struct EmbeddingsRequest {
-    #[serde(default)]
-    model: String,
+    model: Option<String>,
     input: Inputs,
-    #[serde(default)]
-    encoding_format: EncodingFormat,
+    encoding_format: Option<Value>,
     dimensions: Option<u32>,
 }
 
 /// How vectors are written.
-#[derive(Clone, Copy, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum EncodingFormat {
     /// Lists of numbers.
-    #[default]
     Float,
     /// The bytes of the f32 numbers in little-endian order.
     Base64,
 }
 
 impl EncodingFormat {
+    fn of(value: Option<&Value>) -> Result<Self, Failure> {
+        match value.map(Value::as_str) {
+            None | Some(Some("float")) => Ok(Self::Float),
+            Some(Some("base64")) => Ok(Self::Base64),
+            Some(_) => Err(Failure::invalid("encoding_format", "expected \"float\" or \"base64\"")),
+        }
+    }
+
     fn object(self, index: usize, vector: Vector<'_>) -> EmbeddingObject<'_> {
         let embedding = match self {
             Self::Float => Embedding::Float(vector),
@@ -99,12 +103,13 @@ pub(crate) fn embeddings(exchange: Exchange) -> BoxFuture<'static, Result<Respon
 async fn create_embeddings(mut exchange: Exchange) -> Result<Response, Failure> {
     let (request, received) = exchange.json::<EmbeddingsRequest>().await?;
     check_not_empty(&request.input)?;
+    let format = EncodingFormat::of(request.encoding_format.as_ref())?;
     if request.dimensions == Some(0) {
         return Err(Failure::invalid("dimensions", "expected at least 1, got 0"));
     }
     let input = token_arrays::decode(request.input, exchange.shared.settings.token_arrays)?;
     let embed_request = pb::EmbedRequest {
-        model: exchange.shared.settings.model_or_default(request.model),
+        model: exchange.shared.settings.model_or_default(request.model.unwrap_or_default()),
         input: Some(input.into_request()),
         dimensions: request.dimensions.unwrap_or(0),
         ..Default::default()
@@ -112,8 +117,7 @@ async fn create_embeddings(mut exchange: Exchange) -> Result<Response, Failure> 
     drop(received);
     let vectors = embed(&exchange, &embed_request).await?;
     let tokens = vectors.tokens();
-    let data = vectors.rows().enumerate();
-    let data = data.map(|(index, vector)| request.encoding_format.object(index, vector)).collect();
+    let data = vectors.rows().enumerate().map(|(index, vector)| format.object(index, vector)).collect();
     let usage = Usage { prompt_tokens: tokens, total_tokens: tokens };
     let response = EmbeddingsResponse { object: "list", data, model: &vectors.model, usage };
     exchange.respond(&response, vectors.text_bytes())
@@ -188,6 +192,25 @@ mod tests {
         assert_eq!(kind(tonic::Status::unauthenticated("")), "authentication_error");
         assert_eq!(kind(tonic::Status::resource_exhausted("")), "rate_limit_error");
         assert_eq!(kind(tonic::Status::deadline_exceeded("")), "server_error");
+    }
+
+    #[test]
+    fn null_is_as_no_value() {
+        let text = r#"{"input": "a", "model": null, "encoding_format": null, "dimensions": null, "user": null}"#;
+        let request: EmbeddingsRequest = serde_json::from_str(text).expect("a request");
+        assert!(request.model.is_none() && request.encoding_format.is_none() && request.dimensions.is_none());
+    }
+
+    #[test]
+    fn other_formats_are_refused() {
+        let format = |value: Value| EncodingFormat::of(Some(&value)).map_err(|failure| failure.field);
+        assert_eq!(
+            (format(json!("float")), format(json!("base64"))),
+            (Ok(EncodingFormat::Float), Ok(EncodingFormat::Base64))
+        );
+        for other in [json!("md5"), json!(["float"]), json!(1), json!("")] {
+            assert_eq!(format(other), Err(Some("encoding_format".to_owned())));
+        }
     }
 
     #[test]

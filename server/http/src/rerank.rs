@@ -14,7 +14,7 @@ use crate::{
 
 /// A request to rank documents. Unknown fields are ignored.
 #[derive(Deserialize)]
-struct RerankRequest {
+pub(crate) struct RerankRequest {
     model: Option<String>,
     query: String,
     documents: Vec<Document>,
@@ -38,22 +38,40 @@ pub(crate) fn error(failure: &Failure) -> Value {
 
 /// `POST /v2/rerank` of Cohere.
 pub(crate) fn cohere(exchange: Exchange) -> BoxFuture<'static, Result<Response, Failure>> {
-    rerank(exchange, "2", false).boxed()
+    async move {
+        let mut exchange = exchange;
+        let (request, _received) = exchange.json::<RerankRequest>().await?;
+        respond(&exchange, request, "2", false).await
+    }
+    .boxed()
 }
 
 /// `POST /v1/rerank` of Jina, and of Cohere.
 pub(crate) fn jina(exchange: Exchange) -> BoxFuture<'static, Result<Response, Failure>> {
-    rerank(exchange, "1", true).boxed()
+    async move {
+        let mut exchange = exchange;
+        let (request, _received) = exchange.json().await?;
+        respond_jina(&exchange, request).await
+    }
+    .boxed()
 }
 
-async fn rerank(mut exchange: Exchange, version: &str, returns_documents: bool) -> Result<Response, Failure> {
-    let (request, received) = exchange.json::<RerankRequest>().await?;
-    let returns_documents = returns_documents && request.return_documents.unwrap_or(true);
+pub(crate) async fn respond_jina(exchange: &Exchange, request: RerankRequest) -> Result<Response, Failure> {
+    let returns_documents = request.return_documents.unwrap_or(true);
+    respond(exchange, request, "1", returns_documents).await
+}
+
+async fn respond(
+    exchange: &Exchange,
+    request: RerankRequest,
+    version: &str,
+    returns_documents: bool,
+) -> Result<Response, Failure> {
     if request.top_n == Some(0) {
         return Err(Failure::invalid("top_n", "expected at least 1, got 0"));
     }
     let rerank_request = pb::RerankRequest {
-        model: reranker(&exchange, request.model).await?,
+        model: reranker(exchange, request.model).await?,
         query: request.query,
         documents: Some(pb::TextInput { values: request.documents.into_iter().map(Document::into_text).collect() }),
         top_n: request.top_n.unwrap_or(0),
@@ -76,7 +94,6 @@ async fn rerank(mut exchange: Exchange, version: &str, returns_documents: bool) 
         "usage": { "total_tokens": tokens, "prompt_tokens": tokens },
         "meta": { "api_version": { "version": version }, "billed_units": { "search_units": 1 } },
     });
-    drop(received);
     exchange.respond(&answer, 0)
 }
 

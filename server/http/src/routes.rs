@@ -5,15 +5,18 @@ use std::{convert::Infallible, sync::Arc};
 use axum::{
     Router,
     extract::{Request, State},
-    middleware::from_fn_with_state,
+    middleware::{from_fn, from_fn_with_state},
     response::Response,
     routing::{MethodRouter, get, post},
 };
-use http::StatusCode;
+use http::{StatusCode, Uri};
 use tokio::runtime::Handle;
 use tonic::body::Body as GrpcBody;
 use tonic_web::GrpcWebLayer;
-use tower::{Layer, ServiceExt, util::BoxCloneSyncService};
+use tower::{
+    Layer, ServiceExt,
+    util::{BoxCloneSyncService, MapRequest},
+};
 
 use crate::{
     access::{Access, protect},
@@ -21,6 +24,7 @@ use crate::{
     failure::Failure,
     json_rpc, openai, openapi, rerank, tei,
     token_arrays::TokenArrays,
+    unread,
 };
 
 /// The gRPC services of the daemon in this process, with their layers.
@@ -63,7 +67,8 @@ pub(crate) struct Shared {
 /// The routes. Requests are served on the runtime `offload`, and their extensions have an `Arc<dyn Account>`.
 pub fn router(grpc: GrpcService, offload: Handle, settings: Settings) -> Router {
     let shared = Shared { grpc, offload, settings: Arc::new(settings) };
-    Router::new()
+    let routes = Router::new()
+        .route("/embeddings", post_route(openai::error, openai::embeddings))
         .route("/v1/embeddings", post_route(openai::error, openai::embeddings))
         .route("/v1/models", get_route(openai::error, openai::models))
         .route("/v1/models/{*name}", get_route(openai::error, openai::model))
@@ -73,6 +78,7 @@ pub fn router(grpc: GrpcService, offload: Handle, settings: Settings) -> Router 
         .route("/embed", post_route(tei::error, tei::embed_inputs))
         .route("/embed_all", post_route(tei::error, tei::embed_all))
         .route("/rerank", post_route(tei::error, tei::rerank))
+        .route("/similarity", post_route(tei::error, tei::similarity))
         .route("/tokenize", post_route(tei::error, tei::tokenize))
         .route("/info", get_route(tei::error, tei::info))
         .route("/health", get_route(tei::error, tei::health))
@@ -82,7 +88,22 @@ pub fn router(grpc: GrpcService, offload: Handle, settings: Settings) -> Router 
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
         .layer(from_fn_with_state(shared.clone(), protect))
-        .with_state(shared)
+        .layer(from_fn(unread::close_after))
+        .with_state(shared);
+    Router::new().fallback_service(MapRequest::new(routes, merge_slashes))
+}
+
+/// Removes slashes at the end of the path and repeated ones, which clients make of base URLs that end with a slash.
+fn merge_slashes(mut request: Request) -> Request {
+    let path = request.uri().path();
+    if path.contains("//") || (path.len() > 1 && path.ends_with('/')) {
+        let parts: Vec<_> = path.split('/').filter(|part| !part.is_empty()).collect();
+        let query = request.uri().query().map_or(String::new(), |query| format!("?{query}"));
+        let mut uri = request.uri().clone().into_parts();
+        uri.path_and_query = format!("/{}{query}", parts.join("/")).parse().ok();
+        *request.uri_mut() = Uri::from_parts(uri).expect("a path with fewer slashes is one");
+    }
+    request
 }
 
 fn post_route(form: ErrorForm, route: Route) -> MethodRouter<Shared> {
@@ -111,4 +132,24 @@ async fn not_found(request: Request) -> Response {
 async fn method_not_allowed(request: Request) -> Response {
     let message = format!("{} does not apply to {}", request.method(), request.uri().path());
     failed(json_rpc::error, &Failure::new(StatusCode::METHOD_NOT_ALLOWED, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slashes_are_merged() {
+        let merged = |uri: &str| {
+            let request = Request::builder().uri(uri).body(axum::body::Body::empty()).expect("a request");
+            merge_slashes(request).uri().to_string()
+        };
+        assert_eq!(merged("/v1//embeddings/?a=//b/"), "/v1/embeddings?a=//b/");
+        assert_eq!(merged("//embed"), "/embed");
+        for same in ["/", "/v1/models/org/name?x", "http://localhost/a", "*"] {
+            assert_eq!(merged(same), same);
+        }
+        assert_eq!(merged("//"), "/");
+        assert_eq!(merged("http://localhost//a"), "http://localhost/a");
+    }
 }

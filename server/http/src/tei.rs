@@ -1,5 +1,7 @@
 //! The API of Text Embeddings Inference (TEI) of Hugging Face.
 
+use std::borrow::Cow;
+
 use accelerd_proto::{
     methods::{Rpc, embed_service},
     v1 as pb,
@@ -7,13 +9,14 @@ use accelerd_proto::{
 use axum::response::Response;
 use futures::{FutureExt, future::BoxFuture};
 use http::StatusCode;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::{Value, json};
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse, health_check_response::ServingStatus};
 
 use crate::{
     exchange::Exchange,
     failure::Failure,
+    rerank,
     vectors::{Inputs, Vector, embed, reranker},
 };
 
@@ -31,8 +34,7 @@ struct EmbedRequest {
     prompt_name: Option<String>,
     dimensions: Option<u32>,
     /// The model, which TEI has one of.
-    #[serde(default)]
-    model: String,
+    model: Option<String>,
 }
 
 /// The side on which long inputs are truncated.
@@ -56,7 +58,7 @@ impl EmbedRequest {
             Some(Direction::Right) => pb::TruncationSide::Right,
         };
         pb::EmbedRequest {
-            model: exchange.shared.settings.model_or_default(self.model),
+            model: exchange.shared.settings.model_or_default(self.model.unwrap_or_default()),
             input: Some(self.inputs.into_request()),
             dimensions: self.dimensions.unwrap_or(0),
             normalize,
@@ -73,10 +75,8 @@ impl EmbedRequest {
 struct RerankRequest {
     query: String,
     texts: Vec<String>,
-    #[serde(default)]
-    raw_scores: bool,
-    #[serde(default)]
-    return_text: bool,
+    raw_scores: Option<bool>,
+    return_text: Option<bool>,
     model: Option<String>,
 }
 
@@ -131,23 +131,31 @@ pub(crate) fn embed_all(exchange: Exchange) -> BoxFuture<'static, Result<Respons
     .boxed()
 }
 
-/// `POST /rerank`.
+/// `POST /rerank`. A body with documents is Jina's, as vLLM and Infinity have it at this path.
 pub(crate) fn rerank(exchange: Exchange) -> BoxFuture<'static, Result<Response, Failure>> {
+    /// A body of either kind.
+    #[derive(Deserialize)]
+    struct Kind {
+        documents: Option<IgnoredAny>,
+    }
     async move {
         let mut exchange = exchange;
-        let (request, _received) = exchange.json::<RerankRequest>().await?;
-        respond_ranks(&exchange, request).await
+        let (kind, received) = exchange.json::<Kind>().await?;
+        if kind.documents.is_some() {
+            return rerank::respond_jina(&exchange, received.json()?).await;
+        }
+        respond_ranks(&exchange, received.json()?).await
     }
     .boxed()
 }
 
 async fn respond_ranks(exchange: &Exchange, request: RerankRequest) -> Result<Response, Failure> {
-    let returns_text = request.return_text;
+    let returns_text = request.return_text.unwrap_or(false);
     let request = pb::RerankRequest {
         model: reranker(exchange, request.model).await?,
         query: request.query,
         documents: Some(pb::TextInput { values: request.texts }),
-        raw_scores: request.raw_scores,
+        raw_scores: request.raw_scores.unwrap_or(false),
         ..Default::default()
     };
     let response = exchange.call(embed_service::RERANK, &request).await?;
@@ -160,22 +168,81 @@ async fn respond_ranks(exchange: &Exchange, request: RerankRequest) -> Result<Re
     exchange.respond(&response.results.iter().map(rank).collect::<Vec<_>>(), 0)
 }
 
-/// `POST /`: `/rerank` for a body with a query, else `/embed`.
+/// A request to compare a sentence with others.
+#[derive(Deserialize)]
+struct SimilarityRequest {
+    inputs: Sentences,
+    parameters: Option<SimilarityParameters>,
+    model: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Sentences {
+    source_sentence: String,
+    sentences: Vec<String>,
+}
+
+#[derive(Default, Deserialize)]
+struct SimilarityParameters {
+    truncate: Option<bool>,
+    truncation_direction: Option<Direction>,
+    prompt_name: Option<String>,
+}
+
+/// `POST /similarity`: the cosine of a sentence and each of the others.
+pub(crate) fn similarity(exchange: Exchange) -> BoxFuture<'static, Result<Response, Failure>> {
+    async move {
+        let mut exchange = exchange;
+        let (request, _received) = exchange.json::<SimilarityRequest>().await?;
+        respond_similarities(&exchange, request).await
+    }
+    .boxed()
+}
+
+async fn respond_similarities(exchange: &Exchange, request: SimilarityRequest) -> Result<Response, Failure> {
+    let SimilarityRequest { inputs: Sentences { source_sentence, mut sentences }, parameters, model } = request;
+    if sentences.is_empty() {
+        return Err(Failure::invalid("inputs.sentences", "expected at least one"));
+    }
+    sentences.insert(0, source_sentence);
+    let SimilarityParameters { truncate, truncation_direction, prompt_name } = parameters.unwrap_or_default();
+    let request = EmbedRequest {
+        inputs: Inputs::Texts(sentences),
+        truncate,
+        truncation_direction,
+        normalize: None,
+        prompt_name,
+        dimensions: None,
+        model,
+    };
+    // The vectors have unit length.
+    let vectors = embed(exchange, &request.into_request(exchange, Some(true))).await?;
+    let mut rows = vectors.rows();
+    let source = rows.next().map(Vector::values).unwrap_or_default();
+    exchange.respond(&rows.map(|row| dot(&source, &row.values())).collect::<Vec<_>>(), 0)
+}
+
+fn dot(a: &[f32], b: &[f32]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
+}
+
+/// `POST /`: `/rerank` for a body with a query, `/similarity` for one with sentences, else `/embed`.
 pub(crate) fn predict(exchange: Exchange) -> BoxFuture<'static, Result<Response, Failure>> {
-    /// A body of either kind.
+    /// A body of any kind.
     #[derive(Deserialize)]
     struct Kind {
-        query: Option<serde::de::IgnoredAny>,
+        query: Option<IgnoredAny>,
     }
     async move {
         let mut exchange = exchange;
-        let received = exchange.receive_json().await?;
-        let malformed = |error: serde_json::Error| Failure::new(StatusCode::BAD_REQUEST, format!("the body: {error}"));
-        let kind: Kind = serde_json::from_slice(&received.bytes).map_err(malformed)?;
+        let (kind, received) = exchange.json::<Kind>().await?;
         if kind.query.is_some() {
-            respond_ranks(&exchange, serde_json::from_slice(&received.bytes).map_err(malformed)?).await
-        } else {
-            respond_vectors(&exchange, serde_json::from_slice(&received.bytes).map_err(malformed)?).await
+            return respond_ranks(&exchange, received.json()?).await;
+        }
+        // Other inputs fail at their first character.
+        match received.json() {
+            Ok(request) => respond_similarities(&exchange, request).await,
+            Err(_) => respond_vectors(&exchange, received.json()?).await,
         }
     }
     .boxed()
@@ -240,17 +307,21 @@ pub(crate) fn health(exchange: Exchange) -> BoxFuture<'static, Result<Response, 
 #[derive(Deserialize)]
 struct TokenizeRequest {
     inputs: Inputs,
-    #[serde(default)]
-    model: String,
+    add_special_tokens: Option<bool>,
+    model: Option<String>,
 }
 
-/// A token.
-#[derive(Serialize)]
-struct Token {
+/// A token. `start` and `stop` are bytes of the text, as in TEI; a special token has none.
+#[derive(Debug, PartialEq, Serialize)]
+struct Token<'a> {
     id: u32,
+    text: Cow<'a, str>,
+    special: bool,
+    start: Option<u32>,
+    stop: Option<u32>,
 }
 
-/// `POST /tokenize`: the tokens of each input, special tokens included.
+/// `POST /tokenize`: the tokens of each input.
 pub(crate) fn tokenize(exchange: Exchange) -> BoxFuture<'static, Result<Response, Failure>> {
     async move {
         let mut exchange = exchange;
@@ -260,14 +331,55 @@ pub(crate) fn tokenize(exchange: Exchange) -> BoxFuture<'static, Result<Response
             Inputs::Texts(texts) => texts,
             Inputs::Tokens(_) | Inputs::TokenLists(_) => return Err(Failure::invalid("inputs", "expected texts")),
         };
-        let model = exchange.shared.settings.model_or_default(request.model);
-        let request = pb::TokenizeRequest { model, texts: Some(pb::TextInput { values: texts }) };
-        let tokens = exchange.call(embed_service::TOKENIZE, &request).await?.tokens.unwrap_or_default();
-        let of_text = |bounds: &[u32]| {
-            let ids = tokens.ids.get(bounds[0] as usize..bounds[1] as usize).unwrap_or_default();
-            ids.iter().map(|&id| Token { id }).collect::<Vec<_>>()
-        };
-        exchange.respond(&tokens.offsets.windows(2).map(of_text).collect::<Vec<_>>(), 0)
+        let with_special = request.add_special_tokens.unwrap_or(true);
+        let model = exchange.shared.settings.model_or_default(request.model.unwrap_or_default());
+        let mut request = pb::TokenizeRequest { model, texts: Some(pb::TextInput { values: texts }), with_spans: true };
+        let response = exchange.call(embed_service::TOKENIZE, &request).await?;
+        let texts = request.texts.take().map(|texts| texts.values).unwrap_or_default();
+        exchange.respond(&tokens(&texts, &response, with_special), 0)
     }
     .boxed()
+}
+
+/// The tokens of each text.
+fn tokens<'a>(texts: &'a [String], response: &'a pb::TokenizeResponse, with_special: bool) -> Vec<Vec<Token<'a>>> {
+    let Some(tokens) = &response.tokens else { return vec![] };
+    let spans = response.starts.iter().zip(&response.ends).zip(&response.special);
+    let mut all = tokens.ids.iter().zip(spans);
+    let of_text = |(text, bounds): (&'a String, &[u32])| {
+        let of_text = all.by_ref().take((bounds[1] - bounds[0]) as usize);
+        let kept = of_text.filter(|(_, (_, special))| with_special || !**special);
+        kept.map(|(&id, ((&start, &stop), &special))| {
+            if special {
+                let text = response.special_texts.get(&id).map_or("", String::as_str);
+                return Token { id, text: text.into(), special, start: None, stop: None };
+            }
+            let bytes = text.as_bytes().get(start as usize..stop as usize).unwrap_or_default();
+            Token { id, text: String::from_utf8_lossy(bytes), special, start: Some(start), stop: Some(stop) }
+        })
+        .collect()
+    };
+    texts.iter().zip(tokens.offsets.windows(2)).map(of_text).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn special_tokens_have_no_place_and_can_be_left_out() {
+        let response = pb::TokenizeResponse {
+            tokens: Some(pb::TokenInput { ids: vec![2, 9, 3, 2, 3], offsets: vec![0, 3, 5] }),
+            starts: vec![0, 2, 5, 0, 0],
+            ends: vec![0, 5, 5, 0, 0],
+            special: vec![true, false, true, true, true],
+            special_texts: [(2, "[CLS]".to_owned())].into(),
+        };
+        let texts = ["é漢".to_owned(), String::new()];
+        let word = || Token { id: 9, text: "漢".into(), special: false, start: Some(2), stop: Some(5) };
+        assert_eq!(tokens(&texts, &response, false), [vec![word()], vec![]]);
+        let special = |id, text: &'static str| Token { id, text: text.into(), special: true, start: None, stop: None };
+        let first = vec![special(2, "[CLS]"), word(), special(3, "")];
+        assert_eq!(tokens(&texts, &response, true), [first, vec![special(2, "[CLS]"), special(3, "")]]);
+    }
 }

@@ -140,6 +140,10 @@ impl Vector<'_> {
     pub(crate) fn base64(self) -> String {
         STANDARD.encode(self.0)
     }
+
+    pub(crate) fn values(self) -> Vec<f32> {
+        self.0.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
+    }
 }
 
 impl Serialize for Vector<'_> {

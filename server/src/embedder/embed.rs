@@ -365,13 +365,6 @@ impl Embedder {
         Ok((outputs, token_counts))
     }
 
-    /// Tokenizes texts with special tokens and without truncation.
-    pub async fn tokenize(&self, model: &Arc<LoadedModel>, texts: Vec<String>) -> Result<Tokens, ApiError> {
-        self.check_texts("texts", &texts)?;
-        let sequences = self.tokenizer_pool.tokenize(model, texts, tokenizer_pool::untruncated()).await?;
-        Ok(Tokens { ids: sequences.ids, offsets: sequences.offsets })
-    }
-
     /// Checks the texts of a field against the limits.
     pub(super) fn check_texts(&self, field: &str, texts: &[String]) -> Result<(), ApiError> {
         let field = format!("{field}.values");

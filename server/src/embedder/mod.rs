@@ -11,6 +11,7 @@ mod registry;
 mod requests;
 mod rerank;
 mod service;
+mod tokenize;
 mod tokenizer_pool;
 
 pub use embed::{BUILTIN, Embedded, Embedder, Input, Tokens};
@@ -19,3 +20,4 @@ pub(crate) use prompts::of_collection as prompts_of_collection;
 pub use registry::{LoadedModel, ModelSource};
 pub use rerank::{RankedDocument, RerankQuery, RerankResult};
 pub(crate) use service::{EmbedCall, EmbeddedBy, EmbeddingService};
+pub use tokenize::TokenSpans;

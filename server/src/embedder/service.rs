@@ -11,6 +11,7 @@ use super::{
     options::Options,
     registry::{LoadedModel, ModelSource},
     rerank::{RerankQuery, RerankResult},
+    tokenize::TokenSpans,
 };
 use crate::{
     auth::caller::Caller,
@@ -103,9 +104,10 @@ impl EmbeddingService {
         caller: &Caller,
         model: &str,
         texts: Decoded<Vec<String>>,
-    ) -> Result<Tokens, ApiError> {
+        with_spans: bool,
+    ) -> Result<(Tokens, TokenSpans), ApiError> {
         let model = self.embedder.model_for(caller, model)?;
-        self.embedder.tokenize(&model, texts?).await
+        self.embedder.tokenize(&model, texts?, with_spans).await
     }
 
     /// The models that the caller may use, sorted by name.

@@ -15,7 +15,7 @@ use crate::{
     batches::Numbered,
     embedder::{
         EmbedCall, Embedded, EmbeddedBy, EmbeddingService, Input, LoadedModel, ModelSource, Options, RerankQuery,
-        RerankResult, Span, Tokens,
+        RerankResult, Span, TokenSpans, Tokens,
     },
     error::{ApiError, Decoded},
     grpc::{
@@ -73,11 +73,13 @@ impl EmbedService for Embed {
 
     async fn tokenize(&self, request: Request<pb::TokenizeRequest>) -> Result<Response<pb::TokenizeResponse>, Status> {
         let caller = Caller::of(request.extensions());
-        let pb::TokenizeRequest { model, texts } = request.into_inner();
+        let pb::TokenizeRequest { model, texts, with_spans } = request.into_inner();
         let missing = || ApiError::invalid("texts", "expected texts, got none");
         let texts = texts.map(|texts| texts.values).ok_or_else(missing);
-        let Tokens { ids, offsets } = self.0.tokenize(&caller, &model, texts).await?;
-        Ok(Response::new(pb::TokenizeResponse { tokens: Some(pb::TokenInput { ids, offsets }) }))
+        let (Tokens { ids, offsets }, spans) = self.0.tokenize(&caller, &model, texts, with_spans).await?;
+        let TokenSpans { starts, ends, special, special_texts } = spans;
+        let tokens = Some(pb::TokenInput { ids, offsets });
+        Ok(Response::new(pb::TokenizeResponse { tokens, starts, ends, special, special_texts }))
     }
 
     async fn list_models(

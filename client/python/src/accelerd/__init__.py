@@ -22,7 +22,7 @@ from ._decorator import KernelFunction, kernel
 from ._default_client import verify
 from ._diagnostic import Diagnostic
 from ._domain import Domain
-from ._embed import EmbedOptions, EmbedOutcome, Quantized, Tokens
+from ._embed import EmbedOptions, EmbedOutcome, Quantized, Tokens, TokenSpans
 from ._errors import (
     AccelerdError,
     AlreadyExistsError,
@@ -182,6 +182,7 @@ __all__ = [
     "Tls",
     "Token",
     "TokenColumns",
+    "TokenSpans",
     "Tokens",
     "TranslatedKernel",
     "Translation",

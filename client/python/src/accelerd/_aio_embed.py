@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from . import _embed
 from ._aio_call import AsyncCaller
 from ._aio_runtime import Batches, numbered
-from ._embed import EmbedOptions, EmbedOutcome, Quantized, Tokens
+from ._embed import EmbedOptions, EmbedOutcome, Quantized, Tokens, TokenSpans
 from ._methods import EmbedService
 from ._results import Model, Ranked
 
@@ -300,6 +300,10 @@ class AsyncEmbedCalls:
     async def tokenize(self, texts: Sequence[str], *, model: str = "", timeout: float | None = None) -> Tokens:
         """Convert texts to the token ids of a model."""
         return await self._caller.run_split(_embed.tokenize(texts, model, self._caller.settings), timeout)
+
+    async def token_spans(self, texts: Sequence[str], *, model: str = "", timeout: float | None = None) -> TokenSpans:
+        """Convert texts to the token ids of a model, with where each token is in its text."""
+        return await self._caller.run_split(_embed.token_spans(texts, model, self._caller.settings), timeout)
 
     async def models(self, *, timeout: float | None = None) -> list[Model]:
         """Return the loaded models, sorted by name."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from . import _embed
 from ._blocking_call import Caller
 from ._blocking_runtime import numbered
-from ._embed import EmbedOptions, EmbedOutcome, Quantized, Tokens
+from ._embed import EmbedOptions, EmbedOutcome, Quantized, Tokens, TokenSpans
 from ._methods import EmbedService
 from ._results import Model, Ranked
 
@@ -301,6 +301,10 @@ class EmbedCalls:
     def tokenize(self, texts: Sequence[str], *, model: str = "", timeout: float | None = None) -> Tokens:
         """Convert texts to the token ids of a model."""
         return self._caller.run_split(_embed.tokenize(texts, model, self._caller.settings), timeout)
+
+    def token_spans(self, texts: Sequence[str], *, model: str = "", timeout: float | None = None) -> TokenSpans:
+        """Convert texts to the token ids of a model, with where each token is in its text."""
+        return self._caller.run_split(_embed.token_spans(texts, model, self._caller.settings), timeout)
 
     def models(self, *, timeout: float | None = None) -> list[Model]:
         """Return the loaded models, sorted by name."""

@@ -29,6 +29,7 @@ _RESERVED = 4096
 #: Element types of vectors.
 Output: TypeAlias = Literal["f32", "f16", "bf16", "int8", "binary"]
 Vectors = TypeVar("Vectors")
+Found = TypeVar("Found")
 
 
 class EmbedOptions(TypedDict, total=False):
@@ -65,6 +66,19 @@ class Tokens(NamedTuple):
     ids: NDArray[np.uint32]
     #: uint32 [n + 1], where each text starts in `ids`, followed by the length of `ids`.
     offsets: NDArray[np.uint32]
+
+
+class TokenSpans(NamedTuple):
+    """Token ids of n texts, concatenated, and where each token is in its text, in bytes of UTF-8."""
+
+    #: The ids.
+    tokens: Tokens
+    #: uint32, the start of each token.
+    starts: NDArray[np.uint32]
+    #: uint32, the end of each token, exclusive; the start for special tokens.
+    ends: NDArray[np.uint32]
+    #: bool, whether the token is a special one that the model adds to the text.
+    special: NDArray[np.bool_]
 
 
 class Quantized(NamedTuple):
@@ -337,20 +351,48 @@ def _best(done: list[tuple[Any, list[Ranked]]], top_n: int) -> list[Ranked]:
 
 def tokenize(texts: Sequence[str], model: str, settings: Settings) -> SplitOperation[Tokens]:
     """Convert texts to token ids, in several calls if they exceed a message."""
+    request = message(pb.TokenizeRequest, model=model)
+    return _split_tokenize(texts, request, _tokens, _concatenated, settings)
+
+
+def token_spans(texts: Sequence[str], model: str, settings: Settings) -> SplitOperation[TokenSpans]:
+    """Convert texts to token ids with their spans, in several calls if they exceed a message."""
+
+    def decode(response: pb.TokenizeResponse) -> TokenSpans:
+        starts, ends = (np.array(one, dtype=np.uint32) for one in (response.starts, response.ends))
+        return TokenSpans(_tokens(response), starts, ends, np.array(response.special, dtype=np.bool_))
+
+    def concatenate(done: list[tuple[Any, TokenSpans]]) -> TokenSpans:
+        tokens = _concatenated([(part, spans.tokens) for part, spans in done])
+        spans = zip(*((one.starts, one.ends, one.special) for _, one in done), strict=True)
+        starts, ends, special = (np.concatenate(one) for one in spans) if done else np.zeros((3, 0), np.uint32)
+        return TokenSpans(tokens, starts, ends, special.astype(np.bool_))
+
+    request = message(pb.TokenizeRequest, model=model, with_spans=True)
+    return _split_tokenize(texts, request, decode, concatenate, settings)
+
+
+def _split_tokenize(
+    texts: Sequence[str],
+    common: pb.TokenizeRequest,
+    decode: Callable[[pb.TokenizeResponse], Found],
+    concatenate: Callable[[list[tuple[Any, Found]]], Found],
+    settings: Settings,
+) -> SplitOperation[Found]:
     texts = [*text_input(texts).values]
-    common = message(pb.TokenizeRequest, model=model)
 
-    def decode(response: pb.TokenizeResponse) -> Tokens:
-        ids, offsets = response.tokens.ids, response.tokens.offsets
-        return Tokens(np.array(ids, dtype=np.uint32), np.array(offsets, dtype=np.uint32))
-
-    def operation(part: Part) -> Operation[Tokens]:
+    def operation(part: Part) -> Operation[Found]:
         request = pb.TokenizeRequest(texts=pb.TextInput(values=texts[part.start : part.stop]))
         request.MergeFrom(common)
         return Operation(EmbedService.TOKENIZE, request, decode)
 
     parts = _text_parts(texts, settings.max_message_bytes - _RESERVED)
-    return SplitOperation(parts, operation, _concatenated, "texts were tokenized", "texts")
+    return SplitOperation(parts, operation, concatenate, "texts were tokenized", "texts")
+
+
+def _tokens(response: pb.TokenizeResponse) -> Tokens:
+    ids, offsets = response.tokens.ids, response.tokens.offsets
+    return Tokens(np.array(ids, dtype=np.uint32), np.array(offsets, dtype=np.uint32))
 
 
 def _text_parts(texts: Sequence[str], limit: int) -> list[Part]:

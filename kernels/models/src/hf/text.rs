@@ -201,6 +201,11 @@ impl TextTokenizer {
         &self.after
     }
 
+    /// The text of a token in the vocabulary.
+    pub fn token_text(&self, id: u32) -> Option<String> {
+        self.tokenizer.id_to_token(id)
+    }
+
     /// Which end of a long text is left out by default.
     pub fn truncation_side(&self) -> TruncationSide {
         self.truncation_side

@@ -72,7 +72,8 @@ impl EmbedService for FakeDaemon {
             ids.extend(text.bytes().map(u32::from));
             offsets.push(u32::try_from(ids.len()).unwrap_or(0));
         }
-        Ok(Response::new(proto::TokenizeResponse { tokens: Some(proto::TokenInput { ids, offsets }) }))
+        let tokens = Some(proto::TokenInput { ids, offsets });
+        Ok(Response::new(proto::TokenizeResponse { tokens, ..Default::default() }))
     }
 
     async fn list_models(&self, request: Request<proto::ListModelsRequest>) -> Reply<proto::ListModelsResponse> {

@@ -27,7 +27,7 @@ from accelerd._proto import options_pb2 as accelerd_dot_v1_dot_options__pb2
 from accelerd._proto import tensor_pb2 as accelerd_dot_v1_dot_tensor__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17\x61\x63\x63\x65lerd/v1/embed.proto\x12\x0b\x61\x63\x63\x65lerd.v1\x1a\x17\x61\x63\x63\x65lerd/v1/error.proto\x1a\x19\x61\x63\x63\x65lerd/v1/options.proto\x1a\x18\x61\x63\x63\x65lerd/v1/tensor.proto\"0\n\x04Span\x12\x0c\n\x04text\x18\x01 \x01(\r\x12\r\n\x05start\x18\x02 \x01(\r\x12\x0b\n\x03\x65nd\x18\x03 \x01(\r\"\x1b\n\tTextInput\x12\x0e\n\x06values\x18\x01 \x03(\t\"*\n\nTokenInput\x12\x0b\n\x03ids\x18\x01 \x03(\r\x12\x0f\n\x07offsets\x18\x02 \x03(\r\"\xea\x03\n\x0c\x45mbedRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\'\n\x05texts\x18\x02 \x01(\x0b\x32\x16.accelerd.v1.TextInputH\x00\x12)\n\x06tokens\x18\x03 \x01(\x0b\x32\x17.accelerd.v1.TokenInputH\x00\x12\x12\n\ndimensions\x18\x04 \x01(\r\x12\x16\n\tnormalize\x18\x05 \x01(\x08H\x01\x88\x01\x01\x12%\n\x07pooling\x18\x06 \x01(\x0e\x32\x14.accelerd.v1.Pooling\x12 \n\x05spans\x18\x07 \x03(\x0b\x32\x11.accelerd.v1.Span\x12\x13\n\x0bprompt_name\x18\x08 \x01(\t\x12\x13\n\x06prompt\x18\t \x01(\tH\x02\x88\x01\x01\x12\x34\n\x0ftruncation_side\x18\n \x01(\x0e\x32\x1b.accelerd.v1.TruncationSide\x12*\n\nlong_input\x18\x0b \x01(\x0e\x32\x16.accelerd.v1.LongInput\x12\x12\n\nmax_tokens\x18\x0c \x01(\r\x12,\n\x0boutput_type\x18\r \x01(\x0e\x32\x17.accelerd.v1.OutputType\x12\x12\n\nexact_gelu\x18\x0e \x01(\x08\x42\x07\n\x05inputB\x0c\n\n_normalizeB\t\n\x07_prompt\"\x82\x01\n\rEmbedResponse\x12\'\n\nembeddings\x18\x01 \x01(\x0b\x32\x13.accelerd.v1.Tensor\x12\x14\n\x0ctoken_counts\x18\x02 \x03(\r\x12\r\n\x05model\x18\x03 \x01(\t\x12#\n\x06scales\x18\x04 \x01(\x0b\x32\x13.accelerd.v1.Tensor\"P\n\x12\x45mbedStreamRequest\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12(\n\x05\x65mbed\x18\x02 \x01(\x0b\x32\x19.accelerd.v1.EmbedRequest\"\x87\x01\n\x13\x45mbedStreamResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12+\n\x05\x65mbed\x18\x02 \x01(\x0b\x32\x1a.accelerd.v1.EmbedResponseH\x00\x12\'\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x16.accelerd.v1.ItemErrorH\x00\x42\x08\n\x06result\"\x8f\x01\n\rRerankRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\r\n\x05query\x18\x02 \x01(\t\x12)\n\tdocuments\x18\x03 \x01(\x0b\x32\x16.accelerd.v1.TextInput\x12\r\n\x05top_n\x18\x04 \x01(\r\x12\x12\n\nraw_scores\x18\x05 \x01(\x08\x12\x12\n\nmax_tokens\x18\x06 \x01(\r\".\n\x0eRankedDocument\x12\r\n\x05index\x18\x01 \x01(\r\x12\r\n\x05score\x18\x02 \x01(\x02\"c\n\x0eRerankResponse\x12,\n\x07results\x18\x01 \x03(\x0b\x32\x1b.accelerd.v1.RankedDocument\x12\x14\n\x0ctoken_counts\x18\x02 \x03(\r\x12\r\n\x05model\x18\x03 \x01(\t\"G\n\x0fTokenizeRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12%\n\x05texts\x18\x02 \x01(\x0b\x32\x16.accelerd.v1.TextInput\";\n\x10TokenizeResponse\x12\'\n\x06tokens\x18\x01 \x01(\x0b\x32\x17.accelerd.v1.TokenInput\"\x13\n\x11ListModelsRequest\"8\n\x12ListModelsResponse\x12\"\n\x06models\x18\x01 \x03(\x0b\x32\x12.accelerd.v1.Model\"\xc2\x03\n\x05Model\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\ndimensions\x18\x02 \x01(\r\x12\x1c\n\x14supported_dimensions\x18\x03 \x03(\r\x12\x17\n\x0fvocabulary_size\x18\x04 \x01(\r\x12\x12\n\nsize_bytes\x18\x05 \x01(\x04\x12\x0e\n\x06sha256\x18\x06 \x01(\t\x12\x0f\n\x07\x61liases\x18\x07 \x03(\t\x12\x14\n\x0c\x61rchitecture\x18\x08 \x01(\t\x12\x12\n\nmax_tokens\x18\t \x01(\r\x12\x1a\n\x12\x64\x65\x66\x61ult_max_tokens\x18\n \x01(\r\x12%\n\x07pooling\x18\x0b \x01(\x0e\x32\x14.accelerd.v1.Pooling\x12\x11\n\tnormalize\x18\x0c \x01(\x08\x12\x14\n\x0cprompt_names\x18\r \x03(\t\x12\x14\n\x0c\x61\x63\x63\x65pts_text\x18\x0e \x01(\x08\x12)\n\tprecision\x18\x0f \x01(\x0e\x32\x16.accelerd.v1.Precision\x12\x15\n\rcross_encoder\x18\x10 \x01(\x08\x12-\n\rcpu_precision\x18\x11 \x01(\x0e\x32\x16.accelerd.v1.Precision\x12\x0e\n\x06\x64igest\x18\x12 \x01(\t\"j\n\x10LoadModelRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x0f\n\x07\x61liases\x18\x03 \x03(\t\x12)\n\tprecision\x18\x04 \x01(\x0e\x32\x16.accelerd.v1.Precision\"6\n\x11LoadModelResponse\x12!\n\x05model\x18\x01 \x01(\x0b\x32\x12.accelerd.v1.Model\"\"\n\x12UnloadModelRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"#\n\x13UnloadModelResponse\x12\x0c\n\x04name\x18\x01 \x01(\t*\x95\x01\n\x07Pooling\x12\x17\n\x13POOLING_UNSPECIFIED\x10\x00\x12\x0f\n\x0bPOOLING_CLS\x10\x01\x12\x10\n\x0cPOOLING_MEAN\x10\x02\x12\x0f\n\x0bPOOLING_MAX\x10\x03\x12\x10\n\x0cPOOLING_LAST\x10\x04\x12\x19\n\x15POOLING_WEIGHTED_MEAN\x10\x05\x12\x10\n\x0cPOOLING_NONE\x10\x06*f\n\x0eTruncationSide\x12\x1f\n\x1bTRUNCATION_SIDE_UNSPECIFIED\x10\x00\x12\x19\n\x15TRUNCATION_SIDE_RIGHT\x10\x01\x12\x18\n\x14TRUNCATION_SIDE_LEFT\x10\x02*l\n\tLongInput\x12\x1a\n\x16LONG_INPUT_UNSPECIFIED\x10\x00\x12\x17\n\x13LONG_INPUT_TRUNCATE\x10\x01\x12\x14\n\x10LONG_INPUT_ERROR\x10\x02\x12\x14\n\x10LONG_INPUT_CHUNK\x10\x03*\x97\x01\n\nOutputType\x12\x1b\n\x17OUTPUT_TYPE_UNSPECIFIED\x10\x00\x12\x13\n\x0fOUTPUT_TYPE_F32\x10\x01\x12\x13\n\x0fOUTPUT_TYPE_F16\x10\x02\x12\x14\n\x10OUTPUT_TYPE_BF16\x10\x03\x12\x14\n\x10OUTPUT_TYPE_INT8\x10\x04\x12\x16\n\x12OUTPUT_TYPE_BINARY\x10\x05*`\n\tPrecision\x12\x19\n\x15PRECISION_UNSPECIFIED\x10\x00\x12\x12\n\x0ePRECISION_BF16\x10\x01\x12\x11\n\rPRECISION_F16\x10\x02\x12\x11\n\rPRECISION_F32\x10\x03\x32\xf8\x04\n\x0c\x45mbedService\x12K\n\x05\x45mbed\x12\x19.accelerd.v1.EmbedRequest\x1a\x1a.accelerd.v1.EmbedResponse\"\x0b\x90\x02\x01\xd0\xa5$\x01\xd8\xa5$\x02\x12\x61\n\x0b\x45mbedStream\x12\x1f.accelerd.v1.EmbedStreamRequest\x1a .accelerd.v1.EmbedStreamResponse\"\x0b\x90\x02\x01\xd0\xa5$\x01\xd8\xa5$\x02(\x01\x30\x01\x12N\n\x06Rerank\x12\x1a.accelerd.v1.RerankRequest\x1a\x1b.accelerd.v1.RerankResponse\"\x0b\x90\x02\x01\xd0\xa5$\x01\xd8\xa5$\x02\x12T\n\x08Tokenize\x12\x1c.accelerd.v1.TokenizeRequest\x1a\x1d.accelerd.v1.TokenizeResponse\"\x0b\x90\x02\x01\xd0\xa5$\x01\xd8\xa5$\x02\x12Z\n\nListModels\x12\x1e.accelerd.v1.ListModelsRequest\x1a\x1f.accelerd.v1.ListModelsResponse\"\x0b\x90\x02\x01\xd0\xa5$\x01\xd8\xa5$\x01\x12W\n\tLoadModel\x12\x1d.accelerd.v1.LoadModelRequest\x1a\x1e.accelerd.v1.LoadModelResponse\"\x0b\x90\x02\x00\xd0\xa5$\x03\xd8\xa5$\x01\x12]\n\x0bUnloadModel\x12\x1f.accelerd.v1.UnloadModelRequest\x1a .accelerd.v1.UnloadModelResponse\"\x0b\x90\x02\x00\xd0\xa5$\x03\xd8\xa5$\x01\x42X\n\x15io.github.accelerd.v1P\x01Z=github.com/accelerd/accelerd/client/go/accelerd/v1;accelerdv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17\x61\x63\x63\x65lerd/v1/embed.proto\x12\x0b\x61\x63\x63\x65lerd.v1\x1a\x17\x61\x63\x63\x65lerd/v1/error.proto\x1a\x19\x61\x63\x63\x65lerd/v1/options.proto\x1a\x18\x61\x63\x63\x65lerd/v1/tensor.proto\"0\n\x04Span\x12\x0c\n\x04text\x18\x01 \x01(\r\x12\r\n\x05start\x18\x02 \x01(\r\x12\x0b\n\x03\x65nd\x18\x03 \x01(\r\"\x1b\n\tTextInput\x12\x0e\n\x06values\x18\x01 \x03(\t\"*\n\nTokenInput\x12\x0b\n\x03ids\x18\x01 \x03(\r\x12\x0f\n\x07offsets\x18\x02 \x03(\r\"\xea\x03\n\x0c\x45mbedRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\'\n\x05texts\x18\x02 \x01(\x0b\x32\x16.accelerd.v1.TextInputH\x00\x12)\n\x06tokens\x18\x03 \x01(\x0b\x32\x17.accelerd.v1.TokenInputH\x00\x12\x12\n\ndimensions\x18\x04 \x01(\r\x12\x16\n\tnormalize\x18\x05 \x01(\x08H\x01\x88\x01\x01\x12%\n\x07pooling\x18\x06 \x01(\x0e\x32\x14.accelerd.v1.Pooling\x12 \n\x05spans\x18\x07 \x03(\x0b\x32\x11.accelerd.v1.Span\x12\x13\n\x0bprompt_name\x18\x08 \x01(\t\x12\x13\n\x06prompt\x18\t \x01(\tH\x02\x88\x01\x01\x12\x34\n\x0ftruncation_side\x18\n \x01(\x0e\x32\x1b.accelerd.v1.TruncationSide\x12*\n\nlong_input\x18\x0b \x01(\x0e\x32\x16.accelerd.v1.LongInput\x12\x12\n\nmax_tokens\x18\x0c \x01(\r\x12,\n\x0boutput_type\x18\r \x01(\x0e\x32\x17.accelerd.v1.OutputType\x12\x12\n\nexact_gelu\x18\x0e \x01(\x08\x42\x07\n\x05inputB\x0c\n\n_normalizeB\t\n\x07_prompt\"\x82\x01\n\rEmbedResponse\x12\'\n\nembeddings\x18\x01 \x01(\x0b\x32\x13.accelerd.v1.Tensor\x12\x14\n\x0ctoken_counts\x18\x02 \x03(\r\x12\r\n\x05model\x18\x03 \x01(\t\x12#\n\x06scales\x18\x04 \x01(\x0b\x32\x13.accelerd.v1.Tensor\"P\n\x12\x45mbedStreamRequest\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12(\n\x05\x65mbed\x18\x02 \x01(\x0b\x32\x19.accelerd.v1.EmbedRequest\"\x87\x01\n\x13\x45mbedStreamResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12+\n\x05\x65mbed\x18\x02 \x01(\x0b\x32\x1a.accelerd.v1.EmbedResponseH\x00\x12\'\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x16.accelerd.v1.ItemErrorH\x00\x42\x08\n\x06result\"\x8f\x01\n\rRerankRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\r\n\x05query\x18\x02 \x01(\t\x12)\n\tdocuments\x18\x03 \x01(\x0b\x32\x16.accelerd.v1.TextInput\x12\r\n\x05top_n\x18\x04 \x01(\r\x12\x12\n\nraw_scores\x18\x05 \x01(\x08\x12\x12\n\nmax_tokens\x18\x06 \x01(\r\".\n\x0eRankedDocument\x12\r\n\x05index\x18\x01 \x01(\r\x12\r\n\x05score\x18\x02 \x01(\x02\"c\n\x0eRerankResponse\x12,\n\x07results\x18\x01 \x03(\x0b\x32\x1b.accelerd.v1.RankedDocument\x12\x14\n\x0ctoken_counts\x18\x02 \x03(\r\x12\r\n\x05model\x18\x03 \x01(\t\"[\n\x0fTokenizeRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12%\n\x05texts\x18\x02 \x01(\x0b\x32\x16.accelerd.v1.TextInput\x12\x12\n\nwith_spans\x18\x03 \x01(\x08\"\xe7\x01\n\x10TokenizeResponse\x12\'\n\x06tokens\x18\x01 \x01(\x0b\x32\x17.accelerd.v1.TokenInput\x12\x0e\n\x06starts\x18\x02 \x03(\r\x12\x0c\n\x04\x65nds\x18\x03 \x03(\r\x12\x0f\n\x07special\x18\x04 \x03(\x08\x12\x46\n\rspecial_texts\x18\x05 \x03(\x0b\x32/.accelerd.v1.TokenizeResponse.SpecialTextsEntry\x1a\x33\n\x11SpecialTextsEntry\x12\x0b\n\x03key\x18\x01 \x01(\r\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x13\n\x11ListModelsRequest\"8\n\x12ListModelsResponse\x12\"\n\x06models\x18\x01 \x03(\x0b\x32\x12.accelerd.v1.Model\"\xc2\x03\n\x05Model\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\ndimensions\x18\x02 \x01(\r\x12\x1c\n\x14supported_dimensions\x18\x03 \x03(\r\x12\x17\n\x0fvocabulary_size\x18\x04 \x01(\r\x12\x12\n\nsize_bytes\x18\x05 \x01(\x04\x12\x0e\n\x06sha256\x18\x06 \x01(\t\x12\x0f\n\x07\x61liases\x18\x07 \x03(\t\x12\x14\n\x0c\x61rchitecture\x18\x08 \x01(\t\x12\x12\n\nmax_tokens\x18\t \x01(\r\x12\x1a\n\x12\x64\x65\x66\x61ult_max_tokens\x18\n \x01(\r\x12%\n\x07pooling\x18\x0b \x01(\x0e\x32\x14.accelerd.v1.Pooling\x12\x11\n\tnormalize\x18\x0c \x01(\x08\x12\x14\n\x0cprompt_names\x18\r \x03(\t\x12\x14\n\x0c\x61\x63\x63\x65pts_text\x18\x0e \x01(\x08\x12)\n\tprecision\x18\x0f \x01(\x0e\x32\x16.accelerd.v1.Precision\x12\x15\n\rcross_encoder\x18\x10 \x01(\x08\x12-\n\rcpu_precision\x18\x11 \x01(\x0e\x32\x16.accelerd.v1.Precision\x12\x0e\n\x06\x64igest\x18\x12 \x01(\t\"j\n\x10LoadModelRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x0f\n\x07\x61liases\x18\x03 \x03(\t\x12)\n\tprecision\x18\x04 \x01(\x0e\x32\x16.accelerd.v1.Precision\"6\n\x11LoadModelResponse\x12!\n\x05model\x18\x01 \x01(\x0b\x32\x12.accelerd.v1.Model\"\"\n\x12UnloadModelRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"#\n\x13UnloadModelResponse\x12\x0c\n\x04name\x18\x01 \x01(\t*\x95\x01\n\x07Pooling\x12\x17\n\x13POOLING_UNSPECIFIED\x10\x00\x12\x0f\n\x0bPOOLING_CLS\x10\x01\x12\x10\n\x0cPOOLING_MEAN\x10\x02\x12\x0f\n\x0bPOOLING_MAX\x10\x03\x12\x10\n\x0cPOOLING_LAST\x10\x04\x12\x19\n\x15POOLING_WEIGHTED_MEAN\x10\x05\x12\x10\n\x0cPOOLING_NONE\x10\x06*f\n\x0eTruncationSide\x12\x1f\n\x1bTRUNCATION_SIDE_UNSPECIFIED\x10\x00\x12\x19\n\x15TRUNCATION_SIDE_RIGHT\x10\x01\x12\x18\n\x14TRUNCATION_SIDE_LEFT\x10\x02*l\n\tLongInput\x12\x1a\n\x16LONG_INPUT_UNSPECIFIED\x10\x00\x12\x17\n\x13LONG_INPUT_TRUNCATE\x10\x01\x12\x14\n\x10LONG_INPUT_ERROR\x10\x02\x12\x14\n\x10LONG_INPUT_CHUNK\x10\x03*\x97\x01\n\nOutputType\x12\x1b\n\x17OUTPUT_TYPE_UNSPECIFIED\x10\x00\x12\x13\n\x0fOUTPUT_TYPE_F32\x10\x01\x12\x13\n\x0fOUTPUT_TYPE_F16\x10\x02\x12\x14\n\x10OUTPUT_TYPE_BF16\x10\x03\x12\x14\n\x10OUTPUT_TYPE_INT8\x10\x04\x12\x16\n\x12OUTPUT_TYPE_BINARY\x10\x05*`\n\tPrecision\x12\x19\n\x15PRECISION_UNSPECIFIED\x10\x00\x12\x12\n\x0ePRECISION_BF16\x10\x01\x12\x11\n\rPRECISION_F16\x10\x02\x12\x11\n\rPRECISION_F32\x10\x03\x32\xf8\x04\n\x0c\x45mbedService\x12K\n\x05\x45mbed\x12\x19.accelerd.v1.EmbedRequest\x1a\x1a.accelerd.v1.EmbedResponse\"\x0b\x90\x02\x01\xd0\xa5$\x01\xd8\xa5$\x02\x12\x61\n\x0b\x45mbedStream\x12\x1f.accelerd.v1.EmbedStreamRequest\x1a .accelerd.v1.EmbedStreamResponse\"\x0b\x90\x02\x01\xd0\xa5$\x01\xd8\xa5$\x02(\x01\x30\x01\x12N\n\x06Rerank\x12\x1a.accelerd.v1.RerankRequest\x1a\x1b.accelerd.v1.RerankResponse\"\x0b\x90\x02\x01\xd0\xa5$\x01\xd8\xa5$\x02\x12T\n\x08Tokenize\x12\x1c.accelerd.v1.TokenizeRequest\x1a\x1d.accelerd.v1.TokenizeResponse\"\x0b\x90\x02\x01\xd0\xa5$\x01\xd8\xa5$\x02\x12Z\n\nListModels\x12\x1e.accelerd.v1.ListModelsRequest\x1a\x1f.accelerd.v1.ListModelsResponse\"\x0b\x90\x02\x01\xd0\xa5$\x01\xd8\xa5$\x01\x12W\n\tLoadModel\x12\x1d.accelerd.v1.LoadModelRequest\x1a\x1e.accelerd.v1.LoadModelResponse\"\x0b\x90\x02\x00\xd0\xa5$\x03\xd8\xa5$\x01\x12]\n\x0bUnloadModel\x12\x1f.accelerd.v1.UnloadModelRequest\x1a .accelerd.v1.UnloadModelResponse\"\x0b\x90\x02\x00\xd0\xa5$\x03\xd8\xa5$\x01\x42X\n\x15io.github.accelerd.v1P\x01Z=github.com/accelerd/accelerd/client/go/accelerd/v1;accelerdv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,6 +35,8 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'accelerd.v1.embed_pb2', _gl
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\025io.github.accelerd.v1P\001Z=github.com/accelerd/accelerd/client/go/accelerd/v1;accelerdv1'
+  _globals['_TOKENIZERESPONSE_SPECIALTEXTSENTRY']._loaded_options = None
+  _globals['_TOKENIZERESPONSE_SPECIALTEXTSENTRY']._serialized_options = b'8\001'
   _globals['_EMBEDSERVICE'].methods_by_name['Embed']._loaded_options = None
   _globals['_EMBEDSERVICE'].methods_by_name['Embed']._serialized_options = b'\220\002\001\320\245$\001\330\245$\002'
   _globals['_EMBEDSERVICE'].methods_by_name['EmbedStream']._loaded_options = None
@@ -49,16 +51,16 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_EMBEDSERVICE'].methods_by_name['LoadModel']._serialized_options = b'\220\002\000\320\245$\003\330\245$\001'
   _globals['_EMBEDSERVICE'].methods_by_name['UnloadModel']._loaded_options = None
   _globals['_EMBEDSERVICE'].methods_by_name['UnloadModel']._serialized_options = b'\220\002\000\320\245$\003\330\245$\001'
-  _globals['_POOLING']._serialized_start=2286
-  _globals['_POOLING']._serialized_end=2435
-  _globals['_TRUNCATIONSIDE']._serialized_start=2437
-  _globals['_TRUNCATIONSIDE']._serialized_end=2539
-  _globals['_LONGINPUT']._serialized_start=2541
-  _globals['_LONGINPUT']._serialized_end=2649
-  _globals['_OUTPUTTYPE']._serialized_start=2652
-  _globals['_OUTPUTTYPE']._serialized_end=2803
-  _globals['_PRECISION']._serialized_start=2805
-  _globals['_PRECISION']._serialized_end=2901
+  _globals['_POOLING']._serialized_start=2479
+  _globals['_POOLING']._serialized_end=2628
+  _globals['_TRUNCATIONSIDE']._serialized_start=2630
+  _globals['_TRUNCATIONSIDE']._serialized_end=2732
+  _globals['_LONGINPUT']._serialized_start=2734
+  _globals['_LONGINPUT']._serialized_end=2842
+  _globals['_OUTPUTTYPE']._serialized_start=2845
+  _globals['_OUTPUTTYPE']._serialized_end=2996
+  _globals['_PRECISION']._serialized_start=2998
+  _globals['_PRECISION']._serialized_end=3094
   _globals['_SPAN']._serialized_start=118
   _globals['_SPAN']._serialized_end=166
   _globals['_TEXTINPUT']._serialized_start=168
@@ -80,23 +82,25 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RERANKRESPONSE']._serialized_start=1281
   _globals['_RERANKRESPONSE']._serialized_end=1380
   _globals['_TOKENIZEREQUEST']._serialized_start=1382
-  _globals['_TOKENIZEREQUEST']._serialized_end=1453
-  _globals['_TOKENIZERESPONSE']._serialized_start=1455
-  _globals['_TOKENIZERESPONSE']._serialized_end=1514
-  _globals['_LISTMODELSREQUEST']._serialized_start=1516
-  _globals['_LISTMODELSREQUEST']._serialized_end=1535
-  _globals['_LISTMODELSRESPONSE']._serialized_start=1537
-  _globals['_LISTMODELSRESPONSE']._serialized_end=1593
-  _globals['_MODEL']._serialized_start=1596
-  _globals['_MODEL']._serialized_end=2046
-  _globals['_LOADMODELREQUEST']._serialized_start=2048
-  _globals['_LOADMODELREQUEST']._serialized_end=2154
-  _globals['_LOADMODELRESPONSE']._serialized_start=2156
-  _globals['_LOADMODELRESPONSE']._serialized_end=2210
-  _globals['_UNLOADMODELREQUEST']._serialized_start=2212
-  _globals['_UNLOADMODELREQUEST']._serialized_end=2246
-  _globals['_UNLOADMODELRESPONSE']._serialized_start=2248
-  _globals['_UNLOADMODELRESPONSE']._serialized_end=2283
-  _globals['_EMBEDSERVICE']._serialized_start=2904
-  _globals['_EMBEDSERVICE']._serialized_end=3536
+  _globals['_TOKENIZEREQUEST']._serialized_end=1473
+  _globals['_TOKENIZERESPONSE']._serialized_start=1476
+  _globals['_TOKENIZERESPONSE']._serialized_end=1707
+  _globals['_TOKENIZERESPONSE_SPECIALTEXTSENTRY']._serialized_start=1656
+  _globals['_TOKENIZERESPONSE_SPECIALTEXTSENTRY']._serialized_end=1707
+  _globals['_LISTMODELSREQUEST']._serialized_start=1709
+  _globals['_LISTMODELSREQUEST']._serialized_end=1728
+  _globals['_LISTMODELSRESPONSE']._serialized_start=1730
+  _globals['_LISTMODELSRESPONSE']._serialized_end=1786
+  _globals['_MODEL']._serialized_start=1789
+  _globals['_MODEL']._serialized_end=2239
+  _globals['_LOADMODELREQUEST']._serialized_start=2241
+  _globals['_LOADMODELREQUEST']._serialized_end=2347
+  _globals['_LOADMODELRESPONSE']._serialized_start=2349
+  _globals['_LOADMODELRESPONSE']._serialized_end=2403
+  _globals['_UNLOADMODELREQUEST']._serialized_start=2405
+  _globals['_UNLOADMODELREQUEST']._serialized_end=2439
+  _globals['_UNLOADMODELRESPONSE']._serialized_start=2441
+  _globals['_UNLOADMODELRESPONSE']._serialized_end=2476
+  _globals['_EMBEDSERVICE']._serialized_start=3097
+  _globals['_EMBEDSERVICE']._serialized_end=3729
 # @@protoc_insertion_point(module_scope)

@@ -194,18 +194,35 @@ class RerankResponse(_message.Message):
     def __init__(self, results: _Optional[_Iterable[_Union[RankedDocument, _Mapping]]] = ..., token_counts: _Optional[_Iterable[int]] = ..., model: _Optional[str] = ...) -> None: ...
 
 class TokenizeRequest(_message.Message):
-    __slots__ = ("model", "texts")
+    __slots__ = ("model", "texts", "with_spans")
     MODEL_FIELD_NUMBER: _ClassVar[int]
     TEXTS_FIELD_NUMBER: _ClassVar[int]
+    WITH_SPANS_FIELD_NUMBER: _ClassVar[int]
     model: str
     texts: TextInput
-    def __init__(self, model: _Optional[str] = ..., texts: _Optional[_Union[TextInput, _Mapping]] = ...) -> None: ...
+    with_spans: bool
+    def __init__(self, model: _Optional[str] = ..., texts: _Optional[_Union[TextInput, _Mapping]] = ..., with_spans: bool = ...) -> None: ...
 
 class TokenizeResponse(_message.Message):
-    __slots__ = ("tokens",)
+    __slots__ = ("tokens", "starts", "ends", "special", "special_texts")
+    class SpecialTextsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: str
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[str] = ...) -> None: ...
     TOKENS_FIELD_NUMBER: _ClassVar[int]
+    STARTS_FIELD_NUMBER: _ClassVar[int]
+    ENDS_FIELD_NUMBER: _ClassVar[int]
+    SPECIAL_FIELD_NUMBER: _ClassVar[int]
+    SPECIAL_TEXTS_FIELD_NUMBER: _ClassVar[int]
     tokens: TokenInput
-    def __init__(self, tokens: _Optional[_Union[TokenInput, _Mapping]] = ...) -> None: ...
+    starts: _containers.RepeatedScalarFieldContainer[int]
+    ends: _containers.RepeatedScalarFieldContainer[int]
+    special: _containers.RepeatedScalarFieldContainer[bool]
+    special_texts: _containers.ScalarMap[int, str]
+    def __init__(self, tokens: _Optional[_Union[TokenInput, _Mapping]] = ..., starts: _Optional[_Iterable[int]] = ..., ends: _Optional[_Iterable[int]] = ..., special: _Optional[_Iterable[bool]] = ..., special_texts: _Optional[_Mapping[int, str]] = ...) -> None: ...
 
 class ListModelsRequest(_message.Message):
     __slots__ = ()

@@ -1,0 +1,27 @@
+"""The examples of docs/http.md run."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+import pytest
+from conftest import ROOT, Daemon, Node
+
+EXAMPLES = re.findall(r"^```(python|js|sh)\n(.*?)^```$", (ROOT / "docs/http.md").read_text(), re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize(("language", "text"), EXAMPLES, ids=[text.splitlines()[0] for _, text in EXAMPLES])
+def test_an_example_runs(daemon: Daemon, node: Node, language: str, text: str) -> None:
+    text = text.replace("http://localhost:7436", daemon.url)
+    if language == "python":
+        exec(text, {})
+    elif language == "js":
+        node(text)
+    else:
+        done = subprocess.run(["bash", "-ec", text.replace("curl ", "curl --silent --show-error --fail ")], capture_output=True)
+        assert done.returncode == 0 and b'"embeddings"' in done.stdout, done
+
+
+def test_each_language_has_examples() -> None:
+    assert {language for language, _ in EXAMPLES} == {"python", "js", "sh"} and len(EXAMPLES) > 8
