@@ -21,7 +21,7 @@ use crate::{
     app::{App, StartError},
     config::{BackendKind, Config, Server},
     device_liveness,
-    grpc::services::{Services, health_label},
+    grpc::services::{Services, other_label},
     http_port,
     layers::{
         auth::{AuthLayer, AuthService},
@@ -356,7 +356,7 @@ pub(crate) type Stack = TraceService<DeadlineService<PanicService<AuthService<Ti
 /// received.
 fn stack(app: &Arc<App>) -> Stack {
     ServiceBuilder::new()
-        .layer(TraceLayer::new(Arc::clone(&app.metrics), health_label))
+        .layer(TraceLayer::new(Arc::clone(&app.metrics), other_label))
         .layer(DeadlineLayer)
         .layer(PanicLayer)
         .layer(AuthLayer(Arc::clone(&app.auth)))

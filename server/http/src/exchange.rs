@@ -16,6 +16,8 @@ use http_body_util::StreamBody;
 use prost::Message;
 use serde::{Serialize, de::DeserializeOwned};
 use tokio_util::task::AbortOnDropHandle;
+use tonic::body::Body as GrpcBody;
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse, health_check_response::ServingStatus};
 use tower::ServiceExt;
 
 use crate::{
@@ -29,6 +31,9 @@ use crate::{
 /// A body of JSON.
 pub(crate) const JSON: &str = "application/json";
 
+/// The health of the daemon.
+const CHECK: Rpc<HealthCheckRequest, HealthCheckResponse> = Rpc::new("/grpc.health.v1.Health/Check", true);
+
 /// One request.
 pub(crate) struct Exchange {
     pub(crate) shared: Shared,
@@ -39,7 +44,7 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    fn new(shared: Shared, request: Request) -> Result<Self, Failure> {
+    pub(crate) fn new(shared: Shared, request: Request) -> Result<Self, Failure> {
         let (parts, body) = request.into_parts();
         let caller = Caller::new(&parts)?;
         Ok(Self { shared, caller, parts, body: Mutex::new(body) })
@@ -78,9 +83,32 @@ impl Exchange {
         R::decode(message).map_err(|error| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))
     }
 
+    /// As [`Self::call`], but releases the request, and the memory from which it was decoded, before the service is called.
+    pub(crate) async fn call_releasing<Q: Message, R: Message + Default>(
+        &self,
+        rpc: Rpc<Q, R>,
+        request: Q,
+        received: impl Send,
+    ) -> Result<R, Failure> {
+        let body = request_body(&request)?;
+        drop((request, received));
+        let message = self.send(rpc.path(), body).await?.only().await?;
+        R::decode(message).map_err(|error| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))
+    }
+
+    /// Returns true if the daemon serves calls.
+    pub(crate) async fn is_serving(&self) -> Result<bool, Failure> {
+        let response = self.call(CHECK, &HealthCheckRequest::default()).await?;
+        Ok(response.status() == ServingStatus::Serving)
+    }
+
     /// Calls a method by its path.
     pub(crate) async fn replies(&self, path: &str, request: &impl Message) -> Result<Replies, Failure> {
-        let request = self.caller.request(path, request_body(request)?);
+        self.send(path, request_body(request)?).await
+    }
+
+    async fn send(&self, path: &str, body: GrpcBody) -> Result<Replies, Failure> {
+        let request = self.caller.request(path, body);
         let response = self.shared.grpc.clone().oneshot(request).await;
         let response = response.unwrap_or_else(|never| match never {});
         Ok(Replies::new(response)?)

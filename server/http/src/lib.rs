@@ -9,6 +9,7 @@ mod caller;
 mod exchange;
 mod failure;
 mod json_rpc;
+mod oip;
 mod openai;
 mod replies;
 mod rerank;
@@ -20,6 +21,7 @@ mod vectors;
 pub use self::{
     access::Access,
     caller::{Account, Held},
+    oip::{Graphs, Inference, server_metadata},
     routes::{GrpcService, Settings, router},
     token_arrays::TokenArrays,
 };

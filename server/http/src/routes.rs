@@ -19,7 +19,7 @@ use crate::{
     access::{Access, protect},
     exchange::{ErrorForm, Route, failed, serve},
     failure::Failure,
-    json_rpc, openai, rerank, tei,
+    json_rpc, oip, openai, rerank, tei,
     token_arrays::TokenArrays,
 };
 
@@ -43,6 +43,8 @@ pub struct Settings {
     pub max_texts: usize,
     /// Maximum number of inputs of all requests together.
     pub max_items: u64,
+    /// Graphs as files, which are models of the Open Inference Protocol.
+    pub graphs: Arc<oip::Graphs>,
 }
 
 impl Settings {
@@ -76,6 +78,7 @@ pub fn router(grpc: GrpcService, offload: Handle, settings: Settings) -> Router 
         .route("/tokenize", post_route(tei::error, tei::tokenize))
         .route("/info", get_route(tei::error, tei::info))
         .route("/health", get_route(tei::error, tei::health))
+        .merge(oip::routes())
         .route("/{service}/{method}", post(call_or_grpc_web))
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
@@ -83,11 +86,11 @@ pub fn router(grpc: GrpcService, offload: Handle, settings: Settings) -> Router 
         .with_state(shared)
 }
 
-fn post_route(form: ErrorForm, route: Route) -> MethodRouter<Shared> {
+pub(crate) fn post_route(form: ErrorForm, route: Route) -> MethodRouter<Shared> {
     post(move |shared, request| serve(form, route, shared, request))
 }
 
-fn get_route(form: ErrorForm, route: Route) -> MethodRouter<Shared> {
+pub(crate) fn get_route(form: ErrorForm, route: Route) -> MethodRouter<Shared> {
     get(move |shared, request| serve(form, route, shared, request))
 }
 
