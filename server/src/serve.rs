@@ -361,7 +361,7 @@ fn stack(app: &Arc<App>) -> Stack {
         .layer(PanicLayer)
         .layer(AuthLayer(Arc::clone(&app.auth)))
         .layer(TimingLayer)
-        .service(Services::new(app))
+        .service(Services::new(app, http_port::settings(app)))
 }
 
 /// Once all GPUs are lost, reports it to probes, and requests a restart when it is permitted. Holds the app weakly.

@@ -28,7 +28,7 @@ pub(crate) fn descriptors() -> &'static DescriptorPool {
     POOL.get_or_init(|| DescriptorPool::decode(accelerd_proto::DESCRIPTORS).expect("the build made the descriptors"))
 }
 
-fn descriptor(method: &Method) -> MethodDescriptor {
+pub(crate) fn descriptor(method: &Method) -> MethodDescriptor {
     let service = descriptors().get_service_by_name(method.service).expect("the descriptors have every service");
     service.methods().find(|one| one.name() == method.name).expect("the descriptors have every method")
 }
@@ -71,7 +71,7 @@ async fn call_method(mut exchange: Exchange) -> Result<Response, Failure> {
 }
 
 /// Decodes a message; no text is an empty message.
-fn decode(descriptor: MessageDescriptor, text: &[u8]) -> Result<DynamicMessage, Failure> {
+pub(crate) fn decode(descriptor: MessageDescriptor, text: &[u8]) -> Result<DynamicMessage, Failure> {
     if text.trim_ascii().is_empty() {
         return Ok(DynamicMessage::new(descriptor));
     }

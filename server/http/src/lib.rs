@@ -8,6 +8,8 @@ mod body;
 mod caller;
 mod exchange;
 mod failure;
+#[doc(hidden)]
+pub mod fuzz;
 mod json_rpc;
 mod oip;
 mod openai;

@@ -10,7 +10,7 @@ use futures::StreamExt;
 use http::{Extensions, HeaderMap, Request};
 use http_body::Body as HttpBody;
 use tonic::{
-    Response,
+    Response, Status,
     body::Body,
     codegen::{BoxFuture, StdError},
     metadata::MetadataMap,
@@ -21,7 +21,7 @@ use super::{
     cost::RequestCost,
     services::other_label,
 };
-use crate::transport::http1::CallAccount;
+use crate::{status, transport::http1::CallAccount};
 
 /// Prefix of the paths of its methods.
 const PREFIX: &str = "/inference.GRPCInferenceService/";
@@ -54,7 +54,7 @@ impl InferenceService {
             (|$inference:ident, $request:ident: $kind:ident| $response:expr) => {{
                 let handler = move |$request: tonic::Request<pb::$kind>| {
                     let $inference = inference.clone();
-                    async move { $response }
+                    async move { { $response }.map_err(|status: Status| status::bounded(&status)) }
                 };
                 let serve = serve_unary(self.max_message, handler);
                 Box::pin(async move { Ok(calls.small(request, serve).await) })
@@ -62,7 +62,9 @@ impl InferenceService {
         }
         match request.uri().path().strip_prefix(PREFIX).unwrap_or_default() {
             "ModelInfer" => {
-                let handler = |request, charge| async move { inference.model_infer(request, charge).await };
+                let handler = |request, charge| async move {
+                    inference.model_infer(request, charge).await.map_err(|status| status::bounded(&status))
+                };
                 Box::pin(async move { Ok(calls.charged_unary(request, handler).await) })
             }
             "ModelStreamInfer" => Box::pin(std::future::ready(Ok(stream(inference, calls, request)))),

@@ -8,7 +8,7 @@ use std::{
     task::{self, Poll},
 };
 
-use accelerd_http::{GrpcService, Inference};
+use accelerd_http::{GrpcService, Inference, Settings};
 use accelerd_proto::methods::{Method, MethodId};
 use bytes::Bytes;
 use http_body::Body as HttpBody;
@@ -31,7 +31,7 @@ use super::{
     inference::InferenceService,
     kernel, parse, similarity, tensor, verify,
 };
-use crate::{app::App, http_port, status, transport::MAX_UNACCOUNTED_REQUEST};
+use crate::{app::App, status, transport::MAX_UNACCOUNTED_REQUEST};
 
 /// The services of the main port.
 #[derive(Clone)]
@@ -58,7 +58,8 @@ struct Table {
 }
 
 impl Services {
-    pub(crate) fn new(app: &Arc<App>) -> Self {
+    /// `settings` are those of the routes of HTTP, with which inference shares its logic.
+    pub(crate) fn new(app: &Arc<App>, settings: Settings) -> Self {
         let other = Routes::new(app.health.service());
         let other = if app.config.serves_reflection() { with_reflection(other) } else { other };
         let largest = usize::try_from(app.transport_memory.largest_message()).unwrap_or(usize::MAX);
@@ -89,8 +90,7 @@ impl Services {
             other: other.prepare(),
         });
         let services = Self { table: Arc::clone(&table), inference: None };
-        let inference =
-            Inference::new(GrpcService::new(services), app.offload.handle().clone(), http_port::settings(app));
+        let inference = Inference::new(GrpcService::new(services), app.offload.handle().clone(), settings);
         let inference = InferenceService { inference, calls, max_message: app.config.server.max_message() };
         Self { table, inference: Some(Arc::new(inference)) }
     }
