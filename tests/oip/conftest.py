@@ -44,6 +44,7 @@ class Triton:
     """A client of tritonclient: blocking, or that of asyncio, run to the end for each call."""
 
     def __init__(self, kind: str, daemon: Daemon) -> None:
+        self.kind = kind
         self.transport, _, aio = kind.partition("-")
         self.types, aio_module = TRANSPORTS[self.transport]
         self.is_aio = bool(aio)
@@ -118,13 +119,24 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
         yield daemon
 
 
+def limited(kind: str) -> str:
+    """The token of a principal with quotas."""
+    return f"token-of-a-limited-caller-{kind}"
+
+
+def principal(token: str, limits: str) -> str:
+    digest = hashlib.sha256(token.encode()).hexdigest()
+    return f'[[principal]]\nname = "{token}"\ntokens = ["sha256:{digest}"]\nrole = "read"\n{limits}'
+
+
 @pytest.fixture(scope="session")
 def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    """A daemon that asks for a token."""
+    """A daemon that asks for a token. One principal for each kind of client may make one call of less than 64 KiB, of one model."""
     folder = tmp_path_factory.mktemp("auth")
     principals = folder / "principals.toml"
-    digest = hashlib.sha256(READER.encode()).hexdigest()
-    principals.write_text(f'[[principal]]\nname = "reader"\ntokens = ["sha256:{digest}"]\nrole = "read"\n')
+    limits = f'requests_per_second = 0.001\nbytes_in_flight = "64KiB"\nmodels = ["{ENCODER}"]\n'
+    entries = {READER: "", **{token: limits for kind in PARAMETERS for token in (limited(kind), limited(kind) + "-other")}}
+    principals.write_text("".join(principal(token, limits) for token, limits in entries.items()))
     principals.chmod(0o600)
     with serve(folder, AUTH__PRINCIPALS=str(principals)) as daemon:
         yield daemon

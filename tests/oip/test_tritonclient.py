@@ -15,7 +15,7 @@ import pytest
 import tritonclient.grpc
 import tritonclient.grpc.aio
 from accelerd import save_graph
-from conftest import ENCODER, READER, RERANKER, Triton
+from conftest import ENCODER, READER, RERANKER, Triton, limited
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from tritonclient.utils import InferenceServerException
@@ -204,8 +204,10 @@ def test_bad_requests_have_clear_errors(triton):
         return refused(lambda: triton.infer(name, list(inputs), **options))
 
     text = text_input(triton, ["a"])
+    codes = ("404", "StatusCode.NOT_FOUND")
     unknown = failure("no/such", text)
-    assert unknown.status() in ("404", "StatusCode.NOT_FOUND", "HTTP/404", None) and "no/such" in str(unknown)
+    assert unknown.status() in codes and "no/such" in str(unknown)
+    assert failure("no/such", triton.input("x", VECTORS, "FP32")).status() in codes
     assert "version" in str(failure(ENCODER, text, model_version="7"))
     assert "expected text" in str(failure(ENCODER, triton.input("txt", texts(["a"]), "BYTES")))
     assert "txt: unknown input; the model has text" in str(failure(ENCODER, text, triton.input("txt", texts(["a"]), "BYTES")))
@@ -261,6 +263,18 @@ def test_callers_without_rights_learn_nothing(locked_triton, locked, daemon, cli
             assert "credentials" in refusal or "token" in refusal, refusal
     malformed = str(refused(lambda: triton.infer("linear", [text], headers={})))
     assert "unknown input" not in malformed
+
+
+def test_a_call_counts_once_against_quotas(locked_triton):
+    triton, token = locked_triton, limited(locked_triton.kind)
+    headers = {"authorization": f"Bearer {token}"}
+    text = text_input(triton, ["x " * 20_000])
+    assert triton.infer(ENCODER, [text], headers=headers).as_numpy("embedding").shape[0] == 1
+    refusal = str(refused(lambda: triton.infer(ENCODER, [text], headers=headers)))
+    assert "more than 0.001 requests per second" in refusal
+    headers = {"authorization": f"Bearer {token}-other"}
+    refusal = str(refused(lambda: triton.infer("builtin", [text_input(triton, ["a"])], headers=headers)))
+    assert 'may not use the model "builtin"' in refusal
 
 
 def test_calls_are_counted_by_method(daemon):
