@@ -94,8 +94,10 @@ def addresses(count: int) -> list[str]:
 def serve(graphs: Path, **settings: str) -> Iterator[Daemon]:
     """Start a daemon on the CPU, and end it."""
     given = dict(zip(NAMES, addresses(len(NAMES)), strict=True))
-    models = f'[{{name = "bert", path = "{ENCODERS}/bert"}}, {{name = "reranker", path = "{ENCODERS}/reranker-bert", aliases = ["{RERANKER}"]}}]'
-    given |= {"MODELS__PRELOAD": models, "MODELS__GRAPHS": str(graphs), "BACKEND__KIND": "cpu", "DRAIN__ENDPOINT_DELAY": "0s", **settings}
+    encoder = f'{{name = "{ENCODER}", path = "{ENCODERS}/bert"}}'
+    reranker = f'{{name = "reranker", path = "{ENCODERS}/reranker-bert", aliases = ["{RERANKER}"]}}'
+    given |= {"MODELS__PRELOAD": f"[{encoder}, {reranker}]", "MODELS__GRAPHS": str(graphs), **settings}
+    given |= {"BACKEND__KIND": "cpu", "DRAIN__ENDPOINT_DELAY": "0s"}
     environment = {**os.environ, **{f"ACCELERD__{name}": value for name, value in given.items()}}
     process = subprocess.Popen([os.environ["ACCELERD_BIN"], "serve"], env=environment, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None

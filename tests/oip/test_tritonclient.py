@@ -37,9 +37,9 @@ def embed(triton, values, **options):
     return triton.infer(ENCODER, [text_input(triton, values)], **options).as_numpy("embedding")
 
 
-def refused(call):
+def refused(call, *arguments, **named):
     with pytest.raises(InferenceServerException) as caught:
-        call()
+        call(*arguments, **named)
     return caught.value
 
 
@@ -80,9 +80,9 @@ def test_parameters_are_those_of_embed(triton, client):
     expected = client.embed(TEXTS, model=ENCODER, **options)
     assert embed(triton, TEXTS, parameters=options).tobytes() == expected.tobytes()
     assert embed(triton, TEXTS, parameters={"normalize": False, "unknown": "x"}).shape == client.embed(TEXTS, model=ENCODER).shape
-    assert "dimensions" in str(refused(lambda: embed(triton, ["a"], parameters={"dimensions": "many"})))
-    assert "prompt" in str(refused(lambda: embed(triton, ["a"], parameters={"prompt_name": "none"})))
-    refused(lambda: embed(triton, ["x " * 5000], parameters={"truncate": False}))
+    assert "dimensions" in str(refused(embed, triton, ["a"], parameters={"dimensions": "many"}))
+    assert "prompt" in str(refused(embed, triton, ["a"], parameters={"prompt_name": "none"}))
+    refused(embed, triton, ["x " * 5000], parameters={"truncate": False})
 
 
 @pytest.mark.parametrize("raw", [False, True])
@@ -169,7 +169,7 @@ def test_a_graph_is_served_changed_and_served_again(triton, daemon, client):
         assert result.as_numpy("largest").tolist() == expected.max(1).tolist()
         only = triton.infer(name, [x], outputs=[triton.types.InferRequestedOutput("largest")], model_version=str(version))
         assert only.as_numpy("y") is None and only.as_numpy("largest").tolist() == expected.max(1).tolist()
-    assert "version" in str(refused(lambda: triton.infer(name, [x], model_version="1")))
+    assert "version" in str(refused(triton.infer, name, [x], model_version="1"))
     listed = triton.plain(triton.get_model_repository_index())
     assert {"name": name, "version": "2", "state": "READY"} in listed
     refusals = {
@@ -177,31 +177,40 @@ def test_a_graph_is_served_changed_and_served_again(triton, daemon, client):
         "x: expected the shape [-1, 3], got [3, 4]": ("FP32", np.ascontiguousarray(VECTORS.T)),
     }
     for said, (datatype, array) in refusals.items():
-        assert said in str(refused(lambda: triton.infer(name, [triton.input("x", array, datatype)])))
-    assert "z: unknown input; the model has x" in str(refused(lambda: triton.infer(name, [triton.input("z", VECTORS, "FP32")])))
+        assert said in str(refused(triton.infer, name, [triton.input("x", array, datatype)]))
+    assert "z: unknown input; the model has x" in str(refused(triton.infer, name, [triton.input("z", VECTORS, "FP32")]))
     empty = triton.infer(name, [triton.input("x", VECTORS[:0], "FP32")])
     assert empty.as_numpy("y").shape == (0, 5)
     path.write_bytes(b"not a graph")
-    assert "cannot be read" in str(refused(lambda: triton.infer(name, [x])))
+    assert "cannot be read" in str(refused(triton.infer, name, [x]))
     path.unlink()
     assert not triton.is_model_ready(name)
 
 
 @pytest.mark.parametrize(
     ("numpy", "datatype"),
-    [(np.bool_, "BOOL"), (np.uint8, "UINT8"), (np.int16, "INT16"), (np.uint32, "UINT32"), (np.int64, "INT64"), (np.float16, "FP16"), (np.float64, "FP64")],
+    [
+        (np.bool_, "BOOL"),
+        (np.uint8, "UINT8"),
+        (np.int16, "INT16"),
+        (np.uint32, "UINT32"),
+        (np.int64, "INT64"),
+        (np.float16, "FP16"),
+        (np.float64, "FP64"),
+    ],
 )
 def test_graphs_have_all_types(triton, daemon, client, numpy, datatype):
     name, values = f"{datatype}-{triton.transport}-{triton.is_aio}", np.array([[0, 1], [1, 0]], dtype=numpy)
     x = client.tensor(values)
-    save_graph(daemon.graphs / f"{name}.graph", inputs={"x": x}, outputs={"y": x.T})
+    save_graph(daemon.graphs / f"{name}.graph", inputs={"x": x}, outputs={"y": x.T, "bf16": x.to("bf16")})
     result = triton.infer(name, [triton.input("x", values, datatype)])
+    assert result.as_numpy("bf16").tolist() == values.astype(np.float32).tolist()
     assert result.as_numpy("y").dtype == values.dtype and result.as_numpy("y").tolist() == values.T.tolist()
 
 
 def test_bad_requests_have_clear_errors(triton):
     def failure(name, *inputs, **options):
-        return refused(lambda: triton.infer(name, list(inputs), **options))
+        return refused(triton.infer, name, list(inputs), **options)
 
     text = text_input(triton, ["a"])
     codes = ("404", "StatusCode.NOT_FOUND")
@@ -259,9 +268,9 @@ def test_callers_without_rights_learn_nothing(locked_triton, locked, daemon, cli
     ):
         assert call(token) is not None
         for headers in ({}, {"authorization": "Bearer wrong"}):
-            refusal = str(refused(lambda: call(headers)))
+            refusal = str(refused(call, headers))
             assert "credentials" in refusal or "token" in refusal, refusal
-    malformed = str(refused(lambda: triton.infer("linear", [text], headers={})))
+    malformed = str(refused(triton.infer, "linear", [text], headers={}))
     assert "unknown input" not in malformed
 
 
@@ -270,10 +279,10 @@ def test_a_call_counts_once_against_quotas(locked_triton):
     headers = {"authorization": f"Bearer {token}"}
     text = text_input(triton, ["x " * 20_000])
     assert triton.infer(ENCODER, [text], headers=headers).as_numpy("embedding").shape[0] == 1
-    refusal = str(refused(lambda: triton.infer(ENCODER, [text], headers=headers)))
+    refusal = str(refused(triton.infer, ENCODER, [text], headers=headers))
     assert "more than 0.001 requests per second" in refusal
     headers = {"authorization": f"Bearer {token}-other"}
-    refusal = str(refused(lambda: triton.infer("builtin", [text_input(triton, ["a"])], headers=headers)))
+    refusal = str(refused(triton.infer, "builtin", [text_input(triton, ["a"])], headers=headers))
     assert 'may not use the model "builtin"' in refusal
 
 

@@ -82,10 +82,12 @@ impl<'a> Elements<'a> {
         if is_binary_only(tensor.datatype) {
             return refused(datatype.to_owned());
         }
-        let is_finite = match tensor.datatype {
-            Datatype::Fp32 => tensor.data.as_chunks::<4>().0.iter().all(|bytes| f32::from_le_bytes(*bytes).is_finite()),
-            Datatype::Fp64 => tensor.data.as_chunks::<8>().0.iter().all(|bytes| f64::from_le_bytes(*bytes).is_finite()),
-            _ => true,
+        let data = &tensor.data;
+        let is_finite = if tensor.datatype == Datatype::Fp32 {
+            data.as_chunks().0.iter().all(|bytes| f32::from_le_bytes(*bytes).is_finite())
+        } else {
+            tensor.datatype != Datatype::Fp64
+                || data.as_chunks().0.iter().all(|bytes| f64::from_le_bytes(*bytes).is_finite())
         };
         if is_finite { Ok(Self(tensor)) } else { refused("NaN or infinity".to_owned()) }
     }

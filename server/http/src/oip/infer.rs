@@ -116,7 +116,7 @@ async fn rerank(exchange: &Exchange, request: Request, received: impl Send) -> R
         }
     }
     let data = scores.iter().flat_map(|score| score.to_le_bytes()).collect::<Vec<_>>();
-    Tensor::new(SCORES.to_owned(), Datatype::Fp32, vec![scores.len() as i64], data.into())
+    Tensor::new(SCORES.to_owned(), Datatype::Fp32, vec![i64::try_from(scores.len()).unwrap_or(i64::MAX)], data.into())
 }
 
 /// A tensor of a service as an output.

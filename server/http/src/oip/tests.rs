@@ -241,7 +241,9 @@ fn inputs_and_outputs_are_those_of_the_model() {
 #[test]
 fn outputs_are_binary_as_their_parameters_say() {
     let binary = |parameters: &str| {
-        let outputs = r#"[{"name": "a", "parameters": {"binary_data": true}}, {"name": "b", "parameters": {"binary_data": false}}, {"name": "c"}]"#;
+        let named =
+            |name: &str, binary: bool| format!(r#"{{"name": "{name}", "parameters": {{"binary_data": {binary}}}}}"#);
+        let outputs = format!(r#"[{}, {}, {{"name": "c"}}]"#, named("a", true), named("b", false));
         let body = Bytes::from(format!(r#"{{"inputs": [], "outputs": {outputs}, "parameters": {parameters}}}"#));
         let (request, binary) = decode(&body, body.len(), "m".to_owned(), String::new()).expect("well-formed");
         assert_eq!(request.outputs, ["a", "b", "c"]);
