@@ -19,9 +19,12 @@ use tonic::{
 use super::{
     call::{CallRunner, call_of, serve_unary},
     cost::RequestCost,
-    services::other_label,
 };
-use crate::{status, transport::http1::CallAccount};
+use crate::{
+    auth::role::{self, Access},
+    status,
+    transport::http1::CallAccount,
+};
 
 /// Prefix of the paths of its methods.
 const PREFIX: &str = "/inference.GRPCInferenceService/";
@@ -38,8 +41,8 @@ impl RequestCost for pb::ModelInferRequest {}
 
 impl InferenceService {
     /// Returns true if a path is that of one of the methods.
-    pub(super) fn serves(&self, path: &str) -> bool {
-        path.starts_with(PREFIX) && other_label(path).is_some()
+    pub(super) fn serves(path: &str) -> bool {
+        path.starts_with(PREFIX) && role::access(path) != Access::Unknown
     }
 
     /// Runs a call of a method that it serves.

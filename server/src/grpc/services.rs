@@ -153,7 +153,7 @@ where
         let table = &self.table;
         let Some(method) = Method::of_path(request.uri().path()) else {
             if let Some(inference) = &self.inference
-                && inference.serves(request.uri().path())
+                && InferenceService::serves(request.uri().path())
             {
                 return inference.call(request);
             }

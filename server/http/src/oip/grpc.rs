@@ -15,6 +15,7 @@ use super::{
     datatype::Datatype,
     http_routes::{EXTENSIONS, NAME},
     infer, models,
+    parameters::Parameters,
     tensor::{Tensor, put_bytes},
 };
 use crate::{
@@ -143,7 +144,7 @@ pub(crate) fn from_grpc(message: pb::ModelInferRequest) -> Result<infer::Request
     let inputs = inputs.into_iter().zip(raw).map(|(input, raw)| tensor(input, raw)).collect::<Result<_, _>>()?;
     let mut names = vec![];
     for output in outputs {
-        super::parameters::Parameters::from(output.parameters).refuse_unsupported(&output.name)?;
+        Parameters::from(output.parameters).refuse_unsupported(&output.name)?;
         names.push(output.name);
     }
     let parameters = parameters.into();
@@ -152,7 +153,7 @@ pub(crate) fn from_grpc(message: pb::ModelInferRequest) -> Result<infer::Request
 
 fn tensor(input: InferInputTensor, raw: Option<Bytes>) -> Result<Tensor, Failure> {
     let InferInputTensor { name, datatype, shape, parameters, contents } = input;
-    super::parameters::Parameters::from(parameters).refuse_unsupported(&name)?;
+    Parameters::from(parameters).refuse_unsupported(&name)?;
     let datatype = Datatype::named(&name, &datatype)?;
     let contents = contents.unwrap_or_default();
     let data = match raw {
