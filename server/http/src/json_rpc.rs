@@ -155,11 +155,11 @@ mod tests {
         assert_eq!(value["embed"]["pooling"], "POOLING_MEAN");
         assert_eq!(value["embed"]["model"], "", "a default value is written");
         for (text, said) in [
-            (&br#"{"sequense": 1}"#[..], "sequense"),
-            (br#"{"sequence": -1}"#, "sequence"),
+            (&br#"{"sequences": 1}"#[..], "sequences"),
+            (br#"{"sequence": -1}"#, "out of range"),
             (br#"{"sequence": 1} x"#, "trailing"),
             (br#"{"embed": {"pooling": "POOLING_MEDIAN"}}"#, "POOLING_MEDIAN"),
-            (br#"[1"#, "EmbedStreamRequest"),
+            (br"[1", "EmbedStreamRequest"),
             (b"\xff", "EmbedStreamRequest"),
         ] {
             let refusal = decode(request.clone(), text).expect_err("it is refused");
