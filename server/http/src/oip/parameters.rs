@@ -66,7 +66,6 @@ impl From<BTreeMap<String, InferParameter>> for Parameters {
             ParameterChoice::Int64Param(value) => Some(Parameter::Integer(value)),
             ParameterChoice::StringParam(value) => Some(Parameter::Text(value)),
             ParameterChoice::DoubleParam(value) => Some(Parameter::Number(value)),
-            #[expect(clippy::cast_precision_loss, reason = "no parameter is that large")]
             ParameterChoice::Uint64Param(value) => {
                 Some(i64::try_from(value).map_or(Parameter::Number(value as f64), Parameter::Integer))
             }
