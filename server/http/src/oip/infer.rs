@@ -59,7 +59,7 @@ pub(super) async fn infer(exchange: &Exchange, request: Request, received: impl 
     } else if has(TEXT) {
         embed(exchange, request, received).await?
     } else {
-        // The names are wrong for every model, so that one call more costs a caller nothing who knows them.
+        // No model has such inputs: only a caller that errs pays for the second call.
         let inputs = models::of_service(exchange, &model).await?.inputs;
         let names: Vec<_> = inputs.iter().map(|input| input.name.as_str()).collect();
         return Err(Failure::invalid("inputs", format!("expected {}", names.join(" and "))));
