@@ -86,7 +86,7 @@ mod tests {
             match access(&path) {
                 Access::Open => assert!(OPEN_INFERENCE.contains(&method.name()), "{path}"),
                 Access::Role(label, role) => {
-                    assert_eq!((label, Access::Role(EMBED.path(), role)), (&*path, access(EMBED.path())))
+                    assert_eq!((label, Access::Role(EMBED.path(), role)), (&*path, access(EMBED.path())));
                 }
                 Access::Unknown => panic!("{path} is unknown"),
             }
