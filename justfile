@@ -1,7 +1,7 @@
 # Recipes of the project. `bash tests/run RECIPE` installs the tools and runs one.
 
 # Runs everything that continuous integration checks.
-ci: check test loom python translations objects http deploy
+ci: check test loom python translations objects http oip deploy
 
 # Checks formatting, lints, spelling, retired names, documentation, and the licences and sources of dependencies.
 check:
@@ -55,6 +55,10 @@ objects: build
 http: build
     ACCELERD_BIN="$(realpath "${CARGO_TARGET_DIR:-target}")/debug/accelerd" bash tests/http/run
 
+# Tests tritonclient against the Open Inference Protocol over HTTP and gRPC; downloads it.
+oip: build
+    ACCELERD_BIN="$(realpath "${CARGO_TARGET_DIR:-target}")/debug/accelerd" bash tests/oip/run
+
 # Tests the Python client: generated code is up to date, calls to a daemon, trees equal to CPython's.
 python: build
     ACCELERD_BIN="$(realpath "${CARGO_TARGET_DIR:-target}")/debug/accelerd" PYTHONPATH=tests python3 -m pytest --quiet -p summary --numprocesses auto client/python
@@ -85,7 +89,7 @@ conformance *ARGS:
 corpora *ARGS:
     python3 tests/conformance/pack.py {{ ARGS }}
 
-# Fuzzes with libFuzzer for some seconds each: parse, calls, cases, model_folders, npy, safetensors, snapshots, or all of them.
+# Fuzzes with libFuzzer for some seconds each: parse, bodies, calls, cases, model_folders, npy, safetensors, snapshots, or all of them.
 fuzz GROUP="all" SECONDS="60":
     bash tests/libfuzzer/run {{ GROUP }} {{ SECONDS }}
 

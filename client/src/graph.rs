@@ -29,8 +29,8 @@ use crate::{
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
-    inputs: Vec<proto::TensorInput>,
-    nodes: Vec<proto::TensorNode>,
+    pub(crate) inputs: Vec<proto::TensorInput>,
+    pub(crate) nodes: Vec<proto::TensorNode>,
     device: String,
     keep_ttl: Option<Duration>,
     data_parallel: Option<proto::DataParallel>,

@@ -55,6 +55,7 @@ mod resident;
 mod resume;
 mod retry;
 mod retry_budget;
+mod saved_graph;
 mod similar;
 mod tensor_source;
 mod timing;

@@ -6,7 +6,7 @@ use std::{env, error::Error, fs, path::PathBuf};
 
 use protox::Compiler;
 
-const FILES: [&str; 9] = [
+const FILES: [&str; 10] = [
     "accelerd/v1/device.proto",
     "accelerd/v1/embed.proto",
     "accelerd/v1/error.proto",
@@ -16,10 +16,12 @@ const FILES: [&str; 9] = [
     "accelerd/v1/similarity.proto",
     "accelerd/v1/tensor.proto",
     "accelerd/v1/verify.proto",
+    "inference/grpc_service.proto",
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=accelerd");
+    println!("cargo:rerun-if-changed=inference");
     println!("cargo:rerun-if-changed=build");
     let out = PathBuf::from(env::var("OUT_DIR")?);
     let mut compiler = Compiler::new(["."])?;

@@ -1,4 +1,4 @@
-//! The generated types of `accelerd.v1`, with their descriptor set and the table of their methods. No other logic lives here.
+//! The generated types of `accelerd.v1` and of the Open Inference Protocol, with their descriptor set and the table of their methods. No other logic lives here.
 
 pub mod methods;
 
@@ -6,6 +6,12 @@ pub mod methods;
 #[allow(clippy::all, clippy::pedantic, missing_docs)]
 pub mod v1 {
     tonic::include_proto!("accelerd.v1");
+}
+
+/// The Open Inference Protocol, version 2.
+#[allow(clippy::all, clippy::pedantic, missing_docs)]
+pub mod inference {
+    tonic::include_proto!("inference");
 }
 
 /// Encoded `FileDescriptorSet` of every file, for gRPC reflection.

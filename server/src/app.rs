@@ -8,6 +8,7 @@ use std::{
 
 use accelerd_collections::{Collections, Services, Settings};
 use accelerd_engine::{Engine, Lane};
+use accelerd_http::Graphs;
 use accelerd_kernels::{
     self as kernels, Device, DiscoverError, Discovered, LoadProgress, OpError,
     ledger::{Allowance, Exceeded, Ledger},
@@ -117,6 +118,8 @@ pub struct App {
     pub fallback: Option<String>,
     /// Models, and the lanes they run on.
     pub embedder: Embedder,
+    /// Graphs as files.
+    pub(crate) graphs: Arc<Graphs>,
     /// Collections, and the lane of their searches.
     pub collections: Arc<Collections>,
     /// Resident tensors.
@@ -228,8 +231,10 @@ impl App {
         let sandboxes = Sandboxes::new(&config, &ledger, offload.handle().clone());
         sandboxes.log_missing_confinement();
         let cuda_kernels = Arc::new(CudaKernels::new(&config, &ledger, &sandboxes, (&devices, fallback.as_deref())));
+        let graphs = Some(config.models.graphs.clone()).filter(|folder| !folder.as_os_str().is_empty());
         Ok(Arc::new(Self {
             config,
+            graphs: Arc::new(Graphs::new(graphs)),
             engine,
             fallback,
             embedder,

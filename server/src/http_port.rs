@@ -1,5 +1,7 @@
 //! The HTTP port: the routes of `accelerd-http` over the gRPC services of this daemon.
 
+use std::sync::Arc;
+
 use accelerd_http::{Access, GrpcService, Settings};
 use axum::Router;
 use tonic::body::Body;
@@ -9,6 +11,13 @@ use crate::{app::App, serve::Stack};
 
 /// The routes, which call the services with their layers.
 pub(crate) fn service(app: &App, stack: Stack) -> Router {
+    let boxed = ServiceBuilder::new().map_response(|response: http::Response<_>| response.map(Body::new));
+    let grpc = GrpcService::new(boxed.service(stack));
+    accelerd_http::router(grpc, app.offload.handle().clone(), settings(app))
+}
+
+/// What routes need besides the services.
+pub(crate) fn settings(app: &App) -> Settings {
     let config = &app.config;
     let http = &config.http;
     let access = Access {
@@ -16,7 +25,7 @@ pub(crate) fn service(app: &App, stack: Stack) -> Router {
         origins: http.origins.clone(),
         only_local: http.listen.address().is_some_and(|address| address.ip().to_canonical().is_loopback()),
     };
-    let settings = Settings {
+    Settings {
         access,
         max_body: config.server.max_message(),
         token_arrays: http.token_arrays,
@@ -24,8 +33,6 @@ pub(crate) fn service(app: &App, stack: Stack) -> Router {
         reranker: http.reranker.clone(),
         max_texts: config.limits.max_texts,
         max_items: config.admission.max_items,
-    };
-    let boxed = ServiceBuilder::new().map_response(|response: http::Response<_>| response.map(Body::new));
-    let grpc = GrpcService::new(boxed.service(stack));
-    accelerd_http::router(grpc, app.offload.handle().clone(), settings)
+        graphs: Arc::clone(&app.graphs),
+    }
 }

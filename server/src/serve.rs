@@ -22,7 +22,7 @@ use crate::{
     app::{App, StartError},
     config::{BackendKind, Config, HttpListen, Server},
     device_liveness,
-    grpc::services::{Services, health_label},
+    grpc::services::{Services, other_label},
     http_port,
     layers::{
         auth::{AuthLayer, AuthService},
@@ -358,12 +358,12 @@ pub(crate) type Stack = TraceService<DeadlineService<PanicService<AuthService<Ti
 /// received.
 fn stack(app: &Arc<App>) -> Stack {
     ServiceBuilder::new()
-        .layer(TraceLayer::new(Arc::clone(&app.metrics), health_label))
+        .layer(TraceLayer::new(Arc::clone(&app.metrics), other_label))
         .layer(DeadlineLayer)
         .layer(PanicLayer)
         .layer(AuthLayer(Arc::clone(&app.auth)))
         .layer(TimingLayer)
-        .service(Services::new(app))
+        .service(Services::new(app, http_port::settings(app)))
 }
 
 /// Once all GPUs are lost, reports it to probes, and requests a restart when it is permitted. Holds the app weakly.

@@ -289,6 +289,11 @@ pub(crate) fn message_too_large(asked: u64, limit: u64) -> Status {
     too_large(format!("the request message has {asked} bytes, expected at most {limit}"), asked, limit)
 }
 
+/// A status within the bounds.
+pub(crate) fn bounded(status: &Status) -> Status {
+    bounds::status(status.code(), status.message(), &status.get_error_details())
+}
+
 /// The bytes of a request are not one message of the method.
 pub(crate) fn malformed_message(reason: &str) -> Status {
     let mut details = ErrorDetails::with_bad_request_violation("request", reason);

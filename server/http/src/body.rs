@@ -38,8 +38,13 @@ impl Received {
 
     /// Charges the memory of the values that the body is decoded to, which number at most one more than its separators.
     pub(crate) fn charge_json(&mut self, account: &dyn Account) -> Result<(), Failure> {
-        let separators = memchr::memchr3_iter(b',', b'[', b'{', &self.bytes).count() as u64;
-        let decoded = self.bytes.len() as u64 + (separators + 1) * VALUE_BYTES;
+        self.charge_json_of(self.bytes.len(), account)
+    }
+
+    /// As [`Self::charge_json`], of the first `length` bytes, which the body has.
+    pub(crate) fn charge_json_of(&mut self, length: usize, account: &dyn Account) -> Result<(), Failure> {
+        let separators = memchr::memchr3_iter(b',', b'[', b'{', &self.bytes[..length]).count() as u64;
+        let decoded = length as u64 + (separators + 1) * VALUE_BYTES;
         self.held.push(account.charge(decoded)?);
         Ok(())
     }

@@ -16,6 +16,8 @@ use http_body_util::StreamBody;
 use prost::Message;
 use serde::{Serialize, de::DeserializeOwned};
 use tokio_util::task::AbortOnDropHandle;
+use tonic::body::Body as GrpcBody;
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse, health_check_response::ServingStatus};
 use tower::ServiceExt;
 
 use crate::{
@@ -29,6 +31,9 @@ use crate::{
 /// A body of JSON.
 pub(crate) const JSON: &str = "application/json";
 
+/// The health of the daemon.
+const CHECK: Rpc<HealthCheckRequest, HealthCheckResponse> = Rpc::new("/grpc.health.v1.Health/Check", true);
+
 /// One request.
 pub(crate) struct Exchange {
     pub(crate) shared: Shared,
@@ -39,7 +44,7 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    fn new(shared: Shared, request: Request) -> Result<Self, Failure> {
+    pub(crate) fn new(shared: Shared, request: Request) -> Result<Self, Failure> {
         let (parts, body) = request.into_parts();
         let caller = Caller::new(&parts)?;
         Ok(Self { shared, caller, parts, body: Mutex::new(body) })
@@ -76,9 +81,32 @@ impl Exchange {
         R::decode(message).map_err(|error| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))
     }
 
+    /// As [`Self::call`], but releases the request, and the memory from which it was decoded, before the service is called.
+    pub(crate) async fn call_releasing<Q: Message, R: Message + Default>(
+        &self,
+        rpc: Rpc<Q, R>,
+        request: Q,
+        received: impl Send,
+    ) -> Result<R, Failure> {
+        let body = request_body(&request)?;
+        drop((request, received));
+        let message = self.send(rpc.path(), body).await?.only().await?;
+        R::decode(message).map_err(|error| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))
+    }
+
+    /// Returns true if the daemon serves calls.
+    pub(crate) async fn is_serving(&self) -> Result<bool, Failure> {
+        let response = self.call(CHECK, &HealthCheckRequest::default()).await?;
+        Ok(response.status() == ServingStatus::Serving)
+    }
+
     /// Calls a method by its path.
     pub(crate) async fn replies(&self, path: &str, request: &impl Message) -> Result<Replies, Failure> {
-        let request = self.caller.request(path, request_body(request)?);
+        self.send(path, request_body(request)?).await
+    }
+
+    async fn send(&self, path: &str, body: GrpcBody) -> Result<Replies, Failure> {
+        let request = self.caller.request(path, body);
         let response = self.shared.grpc.clone().oneshot(request).await;
         let response = response.unwrap_or_else(|never| match never {});
         Ok(Replies::new(response)?)
@@ -89,12 +117,12 @@ impl Exchange {
         let held = self.caller.account.charge_response(expected as u64)?;
         let text = serde_json::to_vec(value);
         let text = text.map_err(|error| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
-        let data = self.charged(text, Some((held, expected)))?;
-        let length = data.len();
-        let mut response = Response::new(Body::from(data));
-        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
-        response.headers_mut().insert(header::CONTENT_LENGTH, length.into());
-        Ok(response)
+        Ok(response(self.charged(text, Some((held, expected)))?, JSON))
+    }
+
+    /// A response of bytes, whose memory is charged until it is sent.
+    pub(crate) fn respond_bytes(&self, data: Vec<u8>, content_type: &'static str) -> Result<Response, Failure> {
+        Ok(response(self.charged(data, None)?, content_type))
     }
 
     /// Bytes that own the charge of their memory, a part of which may be held already.
@@ -103,6 +131,14 @@ impl Exchange {
         let more = self.caller.account.charge_response(data.len().saturating_sub(expected) as u64)?;
         Ok(Bytes::from_owner(Owned { data, _held: Mutex::new((held, more)) }))
     }
+}
+
+fn response(data: Bytes, content_type: &'static str) -> Response {
+    let length = data.len();
+    let mut response = Response::new(Body::from(data));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response.headers_mut().insert(header::CONTENT_LENGTH, length.into());
+    response
 }
 
 /// Bytes with the charge of their memory. The lock makes the charge shareable, and is never taken.

@@ -1,10 +1,10 @@
 //! Why a request failed, to be said in the form of the API that was called.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use tonic::{Code, Status};
-use tonic_types::StatusExt;
+use tonic_types::{ErrorDetails, StatusExt};
 
 /// Why a request failed.
 #[derive(Clone, Debug)]
@@ -53,6 +53,22 @@ impl Failure {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         headers
+    }
+}
+
+impl From<Failure> for Status {
+    fn from(failure: Failure) -> Self {
+        let mut details = ErrorDetails::new();
+        if let Some(reason) = failure.reason {
+            details.set_error_info(reason, "accelerd", HashMap::new());
+        }
+        if failure.retry_after.is_some() {
+            details.set_retry_info(failure.retry_after);
+        }
+        if let Some(field) = failure.field {
+            details.add_bad_request_violation(field, failure.message.as_str());
+        }
+        Self::with_error_details(failure.code, failure.message, details)
     }
 }
 
@@ -122,13 +138,11 @@ pub(crate) fn code_name(code: Code) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use tonic_types::ErrorDetails;
-
     use super::*;
 
     #[test]
     fn a_status_keeps_its_field_reason_and_delay() {
-        let mut details = ErrorDetails::with_error_info("QUEUE_FULL", "accelerd", std::collections::HashMap::new());
+        let mut details = ErrorDetails::with_error_info("QUEUE_FULL", "accelerd", HashMap::new());
         details.set_retry_info(Some(Duration::from_millis(1500)));
         details.add_bad_request_violation("texts", "too many");
         let status = Status::with_error_details(Code::ResourceExhausted, "the lane is full", details);

@@ -77,7 +77,7 @@ async fn call_method(mut exchange: Exchange) -> Result<Response, Failure> {
 }
 
 /// Decodes a message; no text is an empty message.
-fn decode(descriptor: MessageDescriptor, text: &[u8]) -> Result<DynamicMessage, Failure> {
+pub(crate) fn decode(descriptor: MessageDescriptor, text: &[u8]) -> Result<DynamicMessage, Failure> {
     if text.trim_ascii().is_empty() {
         return Ok(DynamicMessage::new(descriptor));
     }

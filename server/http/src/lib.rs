@@ -8,7 +8,10 @@ mod body;
 mod caller;
 mod exchange;
 mod failure;
+#[doc(hidden)]
+pub mod fuzz;
 mod json_rpc;
+mod oip;
 mod openai;
 mod openapi;
 mod replies;
@@ -22,6 +25,7 @@ mod vectors;
 pub use self::{
     access::Access,
     caller::{Account, Held},
+    oip::{Graphs, Inference, server_metadata},
     routes::{GrpcService, Settings, router},
     token_arrays::TokenArrays,
 };

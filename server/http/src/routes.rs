@@ -22,7 +22,7 @@ use crate::{
     access::{Access, protect},
     exchange::{ErrorForm, Route, failed, serve},
     failure::Failure,
-    json_rpc, openai, openapi, rerank, tei,
+    json_rpc, oip, openai, openapi, rerank, tei,
     token_arrays::TokenArrays,
     unread,
 };
@@ -47,6 +47,8 @@ pub struct Settings {
     pub max_texts: usize,
     /// Maximum number of inputs of all requests together.
     pub max_items: u64,
+    /// Graphs as files, which are models of the Open Inference Protocol.
+    pub graphs: Arc<oip::Graphs>,
 }
 
 impl Settings {
@@ -84,6 +86,7 @@ pub fn router(grpc: GrpcService, offload: Handle, settings: Settings) -> Router 
         .route("/health", get_route(tei::error, tei::health))
         .route("/openapi.json", get(openapi::openapi))
         .route("/docs", get(openapi::docs))
+        .merge(oip::routes())
         .route("/{service}/{method}", post(call_or_grpc_web))
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
@@ -106,11 +109,11 @@ fn merge_slashes(mut request: Request) -> Request {
     request
 }
 
-fn post_route(form: ErrorForm, route: Route) -> MethodRouter<Shared> {
+pub(crate) fn post_route(form: ErrorForm, route: Route) -> MethodRouter<Shared> {
     post(move |shared, request| serve(form, route, shared, request))
 }
 
-fn get_route(form: ErrorForm, route: Route) -> MethodRouter<Shared> {
+pub(crate) fn get_route(form: ErrorForm, route: Route) -> MethodRouter<Shared> {
     get(move |shared, request| serve(form, route, shared, request))
 }
 

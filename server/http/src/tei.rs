@@ -2,16 +2,12 @@
 
 use std::borrow::Cow;
 
-use accelerd_proto::{
-    methods::{Rpc, embed_service},
-    v1 as pb,
-};
+use accelerd_proto::{methods::embed_service, v1 as pb};
 use axum::response::Response;
 use futures::{FutureExt, future::BoxFuture};
 use http::StatusCode;
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::{Value, json};
-use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse, health_check_response::ServingStatus};
 
 use crate::{
     exchange::Exchange,
@@ -19,9 +15,6 @@ use crate::{
     rerank,
     vectors::{Inputs, Vector, embed, reranker},
 };
-
-/// The health of the daemon.
-const CHECK: Rpc<HealthCheckRequest, HealthCheckResponse> = Rpc::new("/grpc.health.v1.Health/Check", true);
 
 /// A request for vectors.
 #[derive(Deserialize)]
@@ -294,8 +287,7 @@ fn pooling_name(pooling: pb::Pooling) -> &'static str {
 /// `GET /health`.
 pub(crate) fn health(exchange: Exchange) -> BoxFuture<'static, Result<Response, Failure>> {
     async move {
-        let response = exchange.call(CHECK, &HealthCheckRequest::default()).await?;
-        if response.status() == ServingStatus::Serving {
+        if exchange.is_serving().await? {
             return exchange.respond(&json!({}), 0);
         }
         Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, "the daemon is not serving"))

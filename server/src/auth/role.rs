@@ -7,6 +7,22 @@ pub use accelerd_proto::methods::Role;
 const OPEN: [&str; 3] =
     ["/grpc.health.v1.Health/", "/grpc.reflection.v1.ServerReflection/", "/grpc.reflection.v1alpha.ServerReflection/"];
 
+/// The service of the Open Inference Protocol.
+const INFERENCE: &str = "/inference.GRPCInferenceService/";
+
+/// Its methods that say as much as the health service, which need no credentials.
+const OPEN_INFERENCE: [&str; 2] = ["ServerLive", "ServerReady"];
+
+/// Its methods that call those of the daemon, which need the same role.
+const READ_INFERENCE: [&str; 6] = [
+    "/inference.GRPCInferenceService/ModelInfer",
+    "/inference.GRPCInferenceService/ModelMetadata",
+    "/inference.GRPCInferenceService/ModelReady",
+    "/inference.GRPCInferenceService/ModelStreamInfer",
+    "/inference.GRPCInferenceService/RepositoryIndex",
+    "/inference.GRPCInferenceService/ServerMetadata",
+];
+
 /// Credentials that a method needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
@@ -23,7 +39,11 @@ pub(crate) fn access(path: &str) -> Access {
     match Method::of_path(path) {
         Some(method) => Access::Role(method.path, method.role),
         None if OPEN.iter().any(|prefix| path.starts_with(prefix)) => Access::Open,
-        None => Access::Unknown,
+        None if path.strip_prefix(INFERENCE).is_some_and(|name| OPEN_INFERENCE.contains(&name)) => Access::Open,
+        None => READ_INFERENCE
+            .iter()
+            .find(|inference| **inference == path)
+            .map_or(Access::Unknown, |inference| Access::Role(inference, Role::Read)),
     }
 }
 
@@ -50,6 +70,28 @@ mod tests {
         assert_eq!(access("/grpc.health.v1.Healthy/Check"), Access::Unknown);
         assert_eq!(access(&format!("{}ed", DRAIN.path())), Access::Unknown);
         assert_eq!(access(DRAIN.path()), Access::Role(DRAIN.path(), Role::Admin));
+    }
+
+    #[test]
+    fn inference_needs_the_role_of_the_methods_that_it_calls() {
+        use accelerd_proto::{DESCRIPTORS, methods::embed_service::EMBED};
+        use prost::Message;
+
+        let files = prost_types::FileDescriptorSet::decode(DESCRIPTORS).expect("descriptors").file;
+        let services = files.into_iter().filter(|file| file.package() == "inference").flat_map(|file| file.service);
+        let methods: Vec<_> = services.flat_map(|service| service.method).collect();
+        assert_eq!(methods.len(), OPEN_INFERENCE.len() + READ_INFERENCE.len());
+        for method in methods {
+            let path = format!("{INFERENCE}{}", method.name());
+            match access(&path) {
+                Access::Open => assert!(OPEN_INFERENCE.contains(&method.name()), "{path}"),
+                Access::Role(label, role) => {
+                    assert_eq!((label, Access::Role(EMBED.path(), role)), (&*path, access(EMBED.path())));
+                }
+                Access::Unknown => panic!("{path} is unknown"),
+            }
+            assert_eq!(access(&format!("{path}d")), Access::Unknown);
+        }
     }
 
     #[test]

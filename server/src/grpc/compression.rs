@@ -8,11 +8,11 @@ use tonic::Status;
 
 use crate::{error::ApiError, transport::call::Charge};
 
-/// Metadata key that requests a compressed response: `gzip` or `zstd`.
+/// Metadata key that requests a compressed response: `gzip`, `deflate` or `zstd`.
 pub const COMPRESSION: &str = "accelerd-compression";
 
 /// Supported encodings, as the value of `grpc-accept-encoding`.
-const ACCEPTED: &str = "gzip,zstd,identity";
+const ACCEPTED: &str = "gzip,deflate,zstd,identity";
 
 /// Decompressed bytes are charged in steps of this size.
 const CHARGE_STEP: usize = 64 << 10;
@@ -24,6 +24,8 @@ const ZSTD_WINDOW_LOG: u32 = 23;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Encoding {
     Gzip,
+    /// The format of zlib, as in HTTP.
+    Deflate,
     Zstd,
 }
 
@@ -31,6 +33,7 @@ impl Encoding {
     fn parse(name: &[u8]) -> Option<Self> {
         match name {
             b"gzip" => Some(Self::Gzip),
+            b"deflate" => Some(Self::Deflate),
             b"zstd" => Some(Self::Zstd),
             _ => None,
         }
@@ -43,7 +46,7 @@ impl Encoding {
         if known.is_none() && name != b"identity" {
             let name = String::from_utf8_lossy(name);
             let mut status =
-                Status::unimplemented(format!("expected grpc-encoding gzip, zstd or identity, got {name:?}"));
+                Status::unimplemented(format!("expected grpc-encoding gzip, deflate, zstd or identity, got {name:?}"));
             let accepted = tonic::metadata::MetadataValue::from_static(ACCEPTED);
             status.metadata_mut().insert("grpc-accept-encoding", accepted);
             return Err(status);
@@ -63,6 +66,7 @@ impl Encoding {
     pub(super) fn header(self) -> HeaderValue {
         HeaderValue::from_static(match self {
             Self::Gzip => "gzip",
+            Self::Deflate => "deflate",
             Self::Zstd => "zstd",
         })
     }
@@ -72,6 +76,10 @@ impl Encoding {
         let compressed = match self {
             Self::Gzip => {
                 let mut writer = flate2::write::GzEncoder::new(out, flate2::Compression::default());
+                writer.write_all(message).and_then(|()| writer.finish().map(|_| ()))
+            }
+            Self::Deflate => {
+                let mut writer = flate2::write::ZlibEncoder::new(out, flate2::Compression::default());
                 writer.write_all(message).and_then(|()| writer.finish().map(|_| ()))
             }
             Self::Zstd => zstd::stream::copy_encode(message, out, zstd::DEFAULT_COMPRESSION_LEVEL),
@@ -88,6 +96,7 @@ impl Encoding {
     ) -> Result<Vec<u8>, DecompressError> {
         match self {
             Self::Gzip => read(flate2::read::GzDecoder::new(message), limit, charge),
+            Self::Deflate => read(flate2::read::ZlibDecoder::new(message), limit, charge),
             Self::Zstd => {
                 let mut reader = zstd::Decoder::new(message).map_err(DecompressError::Malformed)?;
                 reader.window_log_max(ZSTD_WINDOW_LOG).map_err(DecompressError::Malformed)?;
@@ -137,7 +146,7 @@ mod tests {
         memory::{MemoryKind, TransportMemory},
     };
 
-    const BOTH: [Encoding; 2] = [Encoding::Gzip, Encoding::Zstd];
+    const ALL: [Encoding; 3] = [Encoding::Gzip, Encoding::Deflate, Encoding::Zstd];
 
     fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
         pairs.iter().map(|&(name, value)| (name.parse().expect("a name"), HeaderValue::from_static(value))).collect()
@@ -151,11 +160,11 @@ mod tests {
 
     #[test]
     fn responses_are_compressed_only_if_the_client_requests_and_accepts_it() {
-        let offered = ("grpc-accept-encoding", "identity, deflate, gzip");
+        let offered = ("grpc-accept-encoding", "identity, br, gzip");
         assert_eq!(Encoding::of_response(&headers(&[offered])), None, "accepting is not requesting");
         assert_eq!(Encoding::of_response(&headers(&[offered, (COMPRESSION, "gzip")])), Some(Encoding::Gzip));
         assert_eq!(Encoding::of_response(&headers(&[offered, (COMPRESSION, "zstd")])), None, "not accepted");
-        assert_eq!(Encoding::of_response(&headers(&[offered, (COMPRESSION, "deflate")])), None, "not supported");
+        assert_eq!(Encoding::of_response(&headers(&[offered, (COMPRESSION, "br")])), None, "not supported");
         assert_eq!(Encoding::of_response(&headers(&[(COMPRESSION, "gzip")])), None);
     }
 
@@ -172,7 +181,7 @@ mod tests {
     #[test]
     fn compression_round_trips_and_is_charged() {
         let message: Vec<u8> = (0..300_000_u32).flat_map(u32::to_le_bytes).collect();
-        for encoding in BOTH {
+        for encoding in ALL {
             let (memory, mut charge) = charge();
             let mut compressed = vec![];
             encoding.compress(&message, &mut compressed).expect("compresses");
@@ -183,7 +192,7 @@ mod tests {
 
     #[test]
     fn decompression_stops_at_the_limit() {
-        for encoding in BOTH {
+        for encoding in ALL {
             let mut bomb = vec![];
             encoding.compress(&vec![0; 16 << 20], &mut bomb).expect("compresses");
             let (memory, mut charge) = charge();
@@ -195,7 +204,7 @@ mod tests {
 
     #[test]
     fn garbage_is_malformed() {
-        for encoding in BOTH {
+        for encoding in ALL {
             let refused = encoding.decompress(&[7; 100], 1000, &mut charge().1).expect_err("garbage");
             assert!(matches!(refused, DecompressError::Malformed(_)), "{encoding:?}: {refused:?}");
         }

@@ -12,6 +12,7 @@ mod dtype;
 pub mod embed;
 mod encode;
 mod handlers;
+mod inference;
 mod kernel;
 pub mod parse;
 mod receive;

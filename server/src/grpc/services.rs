@@ -8,6 +8,7 @@ use std::{
     task::{self, Poll},
 };
 
+use accelerd_http::{GrpcService, Inference, Settings};
 use accelerd_proto::methods::{Method, MethodId};
 use bytes::Bytes;
 use http_body::Body as HttpBody;
@@ -27,13 +28,18 @@ use super::{
         DeviceService as _, EmbedService as _, KernelService as _, ParseService as _, SimilarityService as _,
         TensorService as _, VerifyService as _,
     },
+    inference::InferenceService,
     kernel, parse, similarity, tensor, verify,
 };
 use crate::{app::App, status, transport::MAX_UNACCOUNTED_REQUEST};
 
 /// The services of the main port.
 #[derive(Clone)]
-pub(crate) struct Services(Arc<Table>);
+pub(crate) struct Services {
+    table: Arc<Table>,
+    /// None of the services that it calls itself.
+    inference: Option<Arc<InferenceService>>,
+}
 
 struct Table {
     calls: CallRunner,
@@ -52,7 +58,8 @@ struct Table {
 }
 
 impl Services {
-    pub(crate) fn new(app: &Arc<App>) -> Self {
+    /// `settings` are those of the routes of HTTP, with which inference shares its logic.
+    pub(crate) fn new(app: &Arc<App>, settings: Settings) -> Self {
         let other = Routes::new(app.health.service());
         let other = if app.config.serves_reflection() { with_reflection(other) } else { other };
         let largest = usize::try_from(app.transport_memory.largest_message()).unwrap_or(usize::MAX);
@@ -69,9 +76,9 @@ impl Services {
         let parse_service = Arc::new(parse::Parser::new(app));
         let parser = Arc::clone(&parse_service);
         let screen: RequestScreen = Arc::new(move |length, context| parser.screen(length, context));
-        Self(Arc::new(Table {
+        let table = Arc::new(Table {
             parse_calls: CallRunner { screen: Some(screen), ..calls.clone() },
-            calls,
+            calls: calls.clone(),
             max_message: app.config.server.max_message(),
             device_service: Arc::new(device::Devices::new(app)),
             embed_service: Arc::new(embed::Embed::new(app)),
@@ -81,20 +88,25 @@ impl Services {
             tensor_service: Arc::new(tensor::Tensors::new(app)),
             verify_service: Arc::new(verify::Verifier::new(app)),
             other: other.prepare(),
-        }))
+        });
+        let services = Self { table: Arc::clone(&table), inference: None };
+        let inference = Inference::new(GrpcService::new(services), app.offload.handle().clone(), settings);
+        let inference = InferenceService { inference, calls, max_message: app.config.server.max_message() };
+        Self { table, inference: Some(Arc::new(inference)) }
     }
 }
 
-/// The label of a method of the health service, by its path.
-pub(crate) fn health_label(path: &str) -> Option<&'static str> {
-    HEALTH_LABELS.get(path).copied()
+/// The label of a method that the table of methods lacks, by its path: of the health service and of the Open Inference Protocol.
+pub(crate) fn other_label(path: &str) -> Option<&'static str> {
+    OTHER_LABELS.get(path).copied()
 }
 
-/// The labels of the health service's methods by their paths, leaked once so that labels are static.
-static HEALTH_LABELS: LazyLock<HashMap<&'static str, &'static str>> = LazyLock::new(|| {
-    let set = prost_types::FileDescriptorSet::decode(tonic_health::pb::FILE_DESCRIPTOR_SET).unwrap_or_default();
+/// Their labels by their paths, leaked once so that labels are static.
+static OTHER_LABELS: LazyLock<HashMap<&'static str, &'static str>> = LazyLock::new(|| {
+    let files = |set| prost_types::FileDescriptorSet::decode(set).unwrap_or_default().file;
+    let files = [files(tonic_health::pb::FILE_DESCRIPTOR_SET), files(accelerd_proto::DESCRIPTORS)].concat();
     let mut labels = HashMap::new();
-    for file in &set.file {
+    for file in files.iter().filter(|file| file.package() != "accelerd.v1") {
         for service in &file.service {
             for method in &service.method {
                 let path: &'static str = format!("/{}.{}/{}", file.package(), service.name(), method.name()).leak();
@@ -138,8 +150,13 @@ where
     }
 
     fn call(&mut self, request: http::Request<B>) -> Self::Future {
-        let table = &self.0;
+        let table = &self.table;
         let Some(method) = Method::of_path(request.uri().path()) else {
+            if let Some(inference) = &self.inference
+                && InferenceService::serves(request.uri().path())
+            {
+                return inference.call(request);
+            }
             return Box::pin(other(table.other.clone(), request));
         };
         let calls = if method.id == MethodId::ParseParse { &table.parse_calls } else { &table.calls }.clone();

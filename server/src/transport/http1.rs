@@ -174,7 +174,7 @@ fn refused<B>(status: StatusCode) -> Response<ResponseBody<B>> {
 }
 
 /// The memory and the progress of a call.
-struct CallAccount(Arc<Call>);
+pub(crate) struct CallAccount(pub(crate) Arc<Call>);
 
 impl Account for CallAccount {
     fn charge(&self, bytes: u64) -> Result<Held, Status> {

@@ -18,6 +18,7 @@ static DAEMON: LazyLock<(Runtime, Target)> = LazyLock::new(start);
 static SNAPSHOT: OnceLock<PathBuf> = OnceLock::new();
 
 fuzz_target!(|data: &[u8]| match GROUP.as_str() {
+    "bodies" => accelerd_http::fuzz::decode(data),
     "calls" => calls(data),
     "cases" => cases::run(data),
     "model_folders" => on_daemon(async |target| models::folder(target, &encoders(), data).await),

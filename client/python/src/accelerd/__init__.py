@@ -85,6 +85,7 @@ from ._results import (
     Snapshot,
     Stats,
 )
+from ._saved_graph import save_graph
 from ._small_output import SmallOutput
 from ._timing import Timing, record_timings
 from ._tree import Tree
@@ -198,5 +199,6 @@ __all__ = [
     "__version__",
     "kernel",
     "record_timings",
+    "save_graph",
     "verify",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import NamedTuple
@@ -51,7 +51,7 @@ class GraphCall:
         self._located: dict[object, str] = {}
         #: How the call runs on several devices; None for one.
         self.data_parallel: pb.DataParallel | None = None
-        for expression, content in _in_order(self.outputs):
+        for expression, content in in_order(self.outputs):
             if not isinstance(content, Result):
                 name = self._located.setdefault(content.location, f"input_{len(self._names)}")
                 self._inputs.setdefault(name, content)
@@ -120,6 +120,24 @@ class GraphCall:
         method = EXECUTE if keep is None else TensorService.EXECUTE
         return Operation(method, b"".join(chunks), self._received)
 
+    def saved(self, examples: Mapping[str, Value]) -> pb.SavedGraph:
+        """Return a graph of the operations with these inputs, without types and outputs. Other arrays are constants."""
+        saved = pb.SavedGraph(nodes=self._nodes.values())
+        given: dict[str, str] = {}
+        for name, example in examples.items():
+            value = self.input_name(example)
+            if value is None or value in given:
+                other = "no output needs it" if value is None else f"it is the array of {given[value]!r}"
+                raise ValueError(f"inputs[{name!r}]: expected an array of its own that outputs need; {other}")
+            given[value] = name
+            saved.inputs.add(name=name, value=value)
+        for name, content in self._inputs.items():
+            if isinstance(content, ResidentTensor):
+                raise ValueError(f"outputs: expected operations on arrays, got one on a resident tensor, {content}")
+            if name not in given:
+                saved.constants.add(name=name, value=pb.Tensor.FromString(b"".join(content.encode())))
+        return saved
+
     def _received(self, response: pb.ExecuteResponse) -> None:
         contents: list[Value | ResidentTensor] = [Value.received(tensor) for tensor in response.outputs]
         contents += [ResidentTensor.received(tensor) for tensor in response.kept]
@@ -155,7 +173,7 @@ def _located(expression: Expression) -> str:
     return f"{describe(expression)} at {file}:{line}"
 
 
-def _in_order(outputs: Sequence[Expression]) -> Iterator[tuple[Expression, Content]]:
+def in_order(outputs: Sequence[Expression]) -> Iterator[tuple[Expression, Content]]:
     """Iterate over all expressions that the outputs need, each once and after its operands."""
     done: set[Expression] = set()
     stack = [(output, output.content, iter(_operands(output.content))) for output in reversed(outputs)]

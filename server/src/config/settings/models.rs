@@ -22,6 +22,8 @@ pub struct ModelSettings {
     /// Models to load at the start.
     #[serde(deserialize_with = "deserialize::tables")]
     pub preload: Vec<Preload>,
+    /// Directory of graphs that are models of the Open Inference Protocol; empty means none.
+    pub graphs: PathBuf,
     /// The source of models named `hf://`.
     pub hub: HubSettings,
 }

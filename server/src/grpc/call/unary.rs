@@ -36,13 +36,28 @@ impl CallRunner {
         R: Message + 'static,
         F: Future<Output = Result<tonic::Response<R>, Status>> + Send + 'static,
     {
+        self.charged_unary(request, |request, charge| run_handler(handler(request), charge)).await
+    }
+
+    /// As [`Self::unary`], of a handler that releases the request's charge itself.
+    pub(in crate::grpc) async fn charged_unary<B, Q, R, F>(
+        self,
+        request: Request<B>,
+        handler: impl FnOnce(tonic::Request<Q>, MessageCharge) -> F + Send + 'static,
+    ) -> Response<Body>
+    where
+        B: HttpBody<Data = Bytes, Error: Into<StdError>>,
+        Q: Message + Default + RequestCost + 'static,
+        R: Message + 'static,
+        F: Future<Output = Result<tonic::Response<R>, Status>> + Send + 'static,
+    {
         self.try_unary(request, handler).await.unwrap_or_else(Status::into_http)
     }
 
     async fn try_unary<B, Q, R, F>(
         &self,
         request: Request<B>,
-        handler: impl FnOnce(tonic::Request<Q>) -> F + Send + 'static,
+        handler: impl FnOnce(tonic::Request<Q>, MessageCharge) -> F + Send + 'static,
     ) -> Result<Response<Body>, Status>
     where
         B: HttpBody<Data = Bytes, Error: Into<StdError>>,
@@ -75,7 +90,7 @@ impl CallRunner {
                 let (message, charge) = decode::<Q>(received)?;
                 let response_charge = encoder.charge(runner.estimated_response(&message))?;
                 let request = Request::from_parts(parts, message);
-                let response = run_handler(handler(tonic::Request::from_http(request)), charge).await?;
+                let response = handler(tonic::Request::from_http(request), charge).await?;
                 encoder.respond(response, response_charge)
             };
             return timing::spawn_on(&self.offload, work).await;
@@ -83,7 +98,7 @@ impl CallRunner {
         let (message, charge) = decode::<Q>(received)?;
         let response_charge = encoder.charge(self.estimated_response(&message))?;
         let is_cheap = message.is_cheap();
-        let handling = run_handler(handler(tonic::Request::from_http(Request::from_parts(parts, message))), charge);
+        let handling = handler(tonic::Request::from_http(Request::from_parts(parts, message)), charge);
         if !is_cheap {
             let work = async move { encoder.respond(handling.await?, response_charge) };
             return timing::spawn_on(&self.offload, work).await;

@@ -350,3 +350,39 @@ class BenchmarkOpResponse(_message.Message):
     bound: BenchmarkBound
     bound_share: float
     def __init__(self, device: _Optional[str] = ..., product: _Optional[str] = ..., repetition_count: _Optional[int] = ..., min: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., p10: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., median: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., p90: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., max: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., launch_count: _Optional[int] = ..., moved_bytes: _Optional[int] = ..., operation_count: _Optional[int] = ..., bytes_per_second: _Optional[float] = ..., operations_per_second: _Optional[float] = ..., copy_bytes_per_second: _Optional[float] = ..., product_operations_per_second: _Optional[float] = ..., bound: _Optional[_Union[BenchmarkBound, str]] = ..., bound_share: _Optional[float] = ...) -> None: ...
+
+class SavedGraph(_message.Message):
+    __slots__ = ("inputs", "constants", "nodes", "outputs")
+    INPUTS_FIELD_NUMBER: _ClassVar[int]
+    CONSTANTS_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    inputs: _containers.RepeatedCompositeFieldContainer[SavedGraphInput]
+    constants: _containers.RepeatedCompositeFieldContainer[TensorInput]
+    nodes: _containers.RepeatedCompositeFieldContainer[TensorNode]
+    outputs: _containers.RepeatedCompositeFieldContainer[SavedGraphOutput]
+    def __init__(self, inputs: _Optional[_Iterable[_Union[SavedGraphInput, _Mapping]]] = ..., constants: _Optional[_Iterable[_Union[TensorInput, _Mapping]]] = ..., nodes: _Optional[_Iterable[_Union[TensorNode, _Mapping]]] = ..., outputs: _Optional[_Iterable[_Union[SavedGraphOutput, _Mapping]]] = ...) -> None: ...
+
+class SavedGraphInput(_message.Message):
+    __slots__ = ("name", "value", "dtype", "shape")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    DTYPE_FIELD_NUMBER: _ClassVar[int]
+    SHAPE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    value: str
+    dtype: Dtype
+    shape: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ..., dtype: _Optional[_Union[Dtype, str]] = ..., shape: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class SavedGraphOutput(_message.Message):
+    __slots__ = ("name", "value", "dtype", "shape")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    DTYPE_FIELD_NUMBER: _ClassVar[int]
+    SHAPE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    value: str
+    dtype: Dtype
+    shape: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ..., dtype: _Optional[_Union[Dtype, str]] = ..., shape: _Optional[_Iterable[int]] = ...) -> None: ...

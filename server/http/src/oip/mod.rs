@@ -1,0 +1,23 @@
+//! The Open Inference Protocol, version 2, of KServe and Triton Inference Server. HTTP and gRPC decode a request into an
+//! [`infer::Request`] and encode the [`infer::Response`] to it.
+
+mod datatype;
+mod elements;
+mod graph;
+mod graphs;
+mod grpc;
+mod http_request;
+mod http_response;
+mod http_routes;
+pub(crate) mod infer;
+mod models;
+mod parameters;
+mod tensor;
+#[cfg(test)]
+mod tests;
+
+pub use self::{
+    graphs::Graphs,
+    grpc::{Inference, server_metadata},
+};
+pub(crate) use self::{grpc::from_grpc, http_request::decode, http_routes::routes};

@@ -1,0 +1,107 @@
+//! The models: encoders and rerankers of the daemon, and graphs as files.
+
+use accelerd_proto::{methods::embed_service, v1 as pb};
+use http::StatusCode;
+use serde::Serialize;
+
+use super::{
+    datatype::Datatype,
+    graph,
+    infer::{DOCUMENTS, EMBEDDING, QUERY, SCORES, TEXT},
+};
+use crate::{exchange::Exchange, failure::Failure};
+
+/// The version of encoders and rerankers.
+pub(super) const VERSION: u64 = 1;
+
+/// What a model reads and returns.
+#[derive(Debug, Serialize)]
+pub(super) struct Metadata {
+    pub(super) name: String,
+    pub(super) versions: [String; 1],
+    pub(super) platform: &'static str,
+    pub(super) inputs: Vec<TensorMetadata>,
+    pub(super) outputs: Vec<TensorMetadata>,
+}
+
+/// An input or output.
+#[derive(Debug, Serialize)]
+pub(super) struct TensorMetadata {
+    pub(super) name: String,
+    pub(super) datatype: &'static str,
+    pub(super) shape: Vec<i64>,
+}
+
+/// A model of the list of all.
+#[derive(Debug, Serialize)]
+pub(super) struct IndexEntry {
+    pub(super) name: String,
+    pub(super) version: String,
+    pub(super) state: &'static str,
+}
+
+impl TensorMetadata {
+    pub(super) fn new(name: &str, datatype: Datatype, shape: &[i64]) -> Self {
+        Self { name: name.to_owned(), datatype: datatype.name(), shape: shape.to_vec() }
+    }
+}
+
+/// Describes a version of a model; an empty one is the newest.
+pub(super) async fn describe(exchange: &Exchange, name: &str, version: &str) -> Result<Metadata, Failure> {
+    let listed = list(exchange).await?;
+    if let Some(loaded) = graph::load(exchange, name).await? {
+        check_version(name, version, loaded.version)?;
+        return loaded.describe(name);
+    }
+    check_version(name, version, VERSION)?;
+    find(name, listed)
+}
+
+/// Describes an encoder or a reranker.
+pub(super) async fn of_service(exchange: &Exchange, name: &str) -> Result<Metadata, Failure> {
+    find(name, list(exchange).await?)
+}
+
+/// All models by their names.
+pub(super) async fn index(exchange: &Exchange) -> Result<Vec<IndexEntry>, Failure> {
+    let entry = |name, version: u64| IndexEntry { name, version: version.to_string(), state: "READY" };
+    let models = list(exchange).await?.into_iter();
+    let names = models.flat_map(|model| std::iter::once(model.name).chain(model.aliases));
+    let mut entries: Vec<_> = names.map(|name| entry(name, VERSION)).collect();
+    let graphs = graph::list(exchange).await?;
+    entries.retain(|entry| graphs.iter().all(|(name, _)| *name != entry.name));
+    entries.extend(graphs.into_iter().map(|(name, version)| entry(name, version)));
+    entries.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(entries)
+}
+
+/// The loaded encoders and rerankers. Callers without rights are refused here.
+pub(super) async fn list(exchange: &Exchange) -> Result<Vec<pb::Model>, Failure> {
+    Ok(exchange.call(embed_service::LIST_MODELS, &pb::ListModelsRequest {}).await?.models)
+}
+
+pub(super) fn check_version(name: &str, asked: &str, version: u64) -> Result<(), Failure> {
+    if asked.is_empty() || asked == version.to_string() {
+        return Ok(());
+    }
+    let message = format!("the model {name:?} has version {version}, not {asked:?}");
+    Err(Failure::new(StatusCode::NOT_FOUND, message))
+}
+
+fn find(name: &str, models: Vec<pb::Model>) -> Result<Metadata, Failure> {
+    let model = models.into_iter().find(|model| model.name == name || model.aliases.iter().any(|alias| alias == name));
+    let unknown = || Failure::new(StatusCode::NOT_FOUND, format!("no model {name:?} is loaded"));
+    Ok(metadata(name, &model.ok_or_else(unknown)?))
+}
+
+fn metadata(name: &str, model: &pb::Model) -> Metadata {
+    let texts = |name| TensorMetadata::new(name, Datatype::Bytes, &[-1]);
+    let (platform, inputs, output) = if model.cross_encoder {
+        let query = TensorMetadata::new(QUERY, Datatype::Bytes, &[1]);
+        ("accelerd_reranker", vec![query, texts(DOCUMENTS)], TensorMetadata::new(SCORES, Datatype::Fp32, &[-1]))
+    } else {
+        let shape = [-1, i64::from(model.dimensions)];
+        ("accelerd_encoder", vec![texts(TEXT)], TensorMetadata::new(EMBEDDING, Datatype::Fp32, &shape))
+    };
+    Metadata { name: name.to_owned(), versions: [VERSION.to_string()], platform, inputs, outputs: vec![output] }
+}
