@@ -77,7 +77,7 @@ minilm:
 
 # Has Chromium call a daemon on loopback from pages of other sites; needs `chromium` on the path.
 browser: build
-    ACCELERD_BIN="$(realpath "${CARGO_TARGET_DIR:-target}")/debug/accelerd" PYTHONPATH=tests python3 -m pytest --quiet -p summary tests/browser
+    ACCELERD_BIN="$(realpath "${CARGO_TARGET_DIR:-target}")/debug/accelerd" PYTHONPATH=tests:client/python/src python3 -m pytest --quiet -p summary tests/browser
 
 # Compares the parser with CPython's over libraries, packages and mutated snippets; downloads them; slow.
 conformance *ARGS:

@@ -1,17 +1,28 @@
 //! The HTTP port: the routes of `accelerd-http` over the gRPC services of this daemon.
 
-use std::sync::Arc;
+use std::{convert::Infallible, sync::Arc};
 
 use accelerd_http::{Access, GrpcService, Settings};
 use axum::Router;
-use tonic::body::Body;
-use tower::ServiceBuilder;
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body as HttpBody;
+use tonic::{body::Body, codegen::StdError};
+use tower::{Service, ServiceBuilder};
 
-use crate::{app::App, serve::Stack};
+use crate::app::App;
 
 /// The routes, which call the services with their layers.
-pub(crate) fn service(app: &App, stack: Stack) -> Router {
-    let boxed = ServiceBuilder::new().map_response(|response: http::Response<_>| response.map(Body::new));
+pub(crate) fn service<S, B>(app: &App, stack: S) -> Router
+where
+    S: Service<Request<Body>, Response = Response<B>, Error = Infallible, Future: Send + 'static>
+        + Clone
+        + Send
+        + Sync
+        + 'static,
+    B: HttpBody<Data = Bytes, Error: Into<StdError>> + Send + 'static,
+{
+    let boxed = ServiceBuilder::new().map_response(|response: Response<_>| response.map(Body::new));
     let grpc = GrpcService::new(boxed.service(stack));
     accelerd_http::router(grpc, app.offload.handle().clone(), settings(app))
 }

@@ -352,7 +352,7 @@ impl Release {
 }
 
 /// The services with their layers.
-pub(crate) type Stack = TraceService<DeadlineService<PanicService<AuthService<TimingService<Services>>>>>;
+type Stack = TraceService<DeadlineService<PanicService<AuthService<TimingService<Services>>>>>;
 
 /// The layers around the services. Authentication comes before the services, so that messages of refused calls are not
 /// received.

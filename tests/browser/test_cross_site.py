@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 
 import pytest
+from accelerd._methods import EmbedService
 
 START_TIMEOUT = 60.0
 # A page that tries to call the daemon at HOST, and shows what became of each try.
@@ -27,9 +28,9 @@ const tries = {
   form: port => fetch(`http://HOST:${port}/embed`, { method: "POST", mode: "no-cors", body }),
   blob: port => fetch(`http://HOST:${port}/embed`, { method: "POST", mode: "no-cors", body: new Blob([body]) }),
   read: port => fetch(`http://HOST:${port}/v1/models`),
-  web: port => fetch(`http://HOST:${port}/accelerd.v1.EmbedService/ListModels`,
+  web: port => fetch(`http://HOST:${port}METHOD`,
     { method: "POST", headers: { "content-type": "application/grpc-web+proto" }, body: new Uint8Array(5) }),
-  grpc: port => fetch(`http://HOST:${port}/accelerd.v1.EmbedService/ListModels`,
+  grpc: port => fetch(`http://HOST:${port}METHOD`,
     { method: "POST", headers: { "content-type": "application/grpc" }, body: new Uint8Array(5) }),
 };
 (async () => {
@@ -113,7 +114,7 @@ def outcomes(url: str, folder: Path, *flags: str) -> dict[str, str]:
 
 
 def page(host: str, daemon: Daemon) -> str:
-    return PAGE.replace("HOST", host).replace("PORTS", json.dumps([daemon.http, daemon.grpc]))
+    return PAGE.replace("HOST", host).replace("METHOD", EmbedService.LIST_MODELS.path).replace("PORTS", json.dumps([daemon.http, daemon.grpc]))
 
 
 def test_a_page_of_another_origin_reaches_no_service(daemon, serve, tmp_path):
@@ -149,5 +150,5 @@ def test_the_page_of_the_documentation_works(daemon, tmp_path):
     command = ["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
     command += ["--virtual-time-budget=10000", "--dump-dom", f"http://127.0.0.1:{daemon.http}/docs"]
     shown = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
-    for expected in ("/v1/embeddings", "/v2/rerank", "accelerd.v1.EmbedService", "Ranks documents"):
+    for expected in ("/v1/embeddings", "/v2/rerank", EmbedService.EMBED.path, "Ranks documents"):
         assert expected in shown, expected

@@ -10,7 +10,7 @@ import numpy as np
 import openai
 import pytest
 import tiktoken
-from accelerd import Client
+from accelerd import Client, _methods
 from conftest import ENCODER, READER, TEXTS, Daemon, Node, bits
 
 FOLDER = Path(__file__).parent
@@ -106,7 +106,7 @@ def test_tokens_roles_and_sizes(locked: Daemon) -> None:
         sdk(READER).embeddings.create(model="bert", input="a" * 70_000)
     assert large.value.status_code == 413 and "max_message_bytes" in large.value.message
     with pytest.raises(openai.PermissionDeniedError):
-        sdk(READER).post("/../accelerd.v1.EmbedService/LoadModel", body={"name": "x", "path": "/x"}, cast_to=object)
+        sdk(READER).post(f"/..{_methods.EmbedService.LOAD_MODEL.path}", body={"name": "x", "path": "/x"}, cast_to=object)
 
 
 def test_a_deadline_is_an_error_of_the_server(sdk: openai.OpenAI) -> None:

@@ -6,7 +6,10 @@ use accelerd::{
     config::{ByteSize, Config},
     serve::Drained,
 };
-use accelerd_proto::{methods::embed_service, v1};
+use accelerd_proto::{
+    methods::{device_service, embed_service},
+    v1,
+};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
@@ -148,7 +151,7 @@ async fn failures_have_the_status_and_the_form_of_the_api() {
     let (status, value) = code(embed_service::EMBED.path(), &[JSON], json!({ "texts": { "value": [] } })).await;
     assert_eq!((status, &value["error"]["code"]), (400, &json!("INVALID_ARGUMENT")));
     assert_eq!(code(embed_service::EMBED_STREAM.path(), &[JSON], json!({})).await.0, 501);
-    assert_eq!(code("/accelerd.v1.EmbedService/Nothing", &[JSON], json!({})).await.0, 404);
+    assert_eq!(code(&format!("{}s", embed_service::EMBED.path()), &[JSON], json!({})).await.0, 404);
     assert_eq!(code("/embed", &[("content-type", "text/plain")], json!({ "inputs": "a" })).await.0, 415);
 }
 
@@ -234,7 +237,7 @@ async fn a_client_that_reads_nothing_is_cut_off_and_holds_no_memory() {
 async fn a_stream_is_lines_of_json_and_ends_with_its_client() {
     let server = TestServer::start().await;
     let body = json!({ "interval": "0.1s" }).to_string();
-    let mut response = send(&server, post("/accelerd.v1.DeviceService/Watch", &[JSON], body)).await;
+    let mut response = send(&server, post(device_service::WATCH.path(), &[JSON], body)).await;
     assert_eq!(response.headers()["content-type"], "application/x-ndjson");
     for _ in 0..2 {
         let frame = response.frame().await.expect("a line").expect("no error").into_data().expect("data");
@@ -252,7 +255,7 @@ async fn a_stream_is_lines_of_json_and_ends_with_its_client() {
 async fn a_failed_stream_ends_with_a_line_that_says_why() {
     let server = TestServer::start().await;
     let body = json!({ "interval": "0.001s" }).to_string();
-    let (status, _, value) = call(&server, post("/accelerd.v1.DeviceService/Watch", &[JSON], body)).await;
+    let (status, _, value) = call(&server, post(device_service::WATCH.path(), &[JSON], body)).await;
     assert_eq!((status, &value["error"]["code"]), (StatusCode::BAD_REQUEST, &json!("INVALID_ARGUMENT")));
 }
 

@@ -7,10 +7,10 @@ use accelerd_ir::Dtype;
 use accelerd_ir::kernel::{ArrayType, Expr, FaultKind, Kernel, ParamId, ParamType, Place, Stmt};
 use accelerd_parser::Field;
 
-use crate::constructs::calls::Parameter;
 use crate::constructs::overloads::Overload;
 use crate::constructs::statements::Flow;
 use crate::error::{ErrorKind, LowerError, Lowered};
+use crate::lowerer::arguments::Parameter;
 use crate::lowerer::{Lowerer, Returns};
 use crate::options::Dialect;
 use crate::source::declarations::{FunctionDecl, Role, docstring, enclosing_function};

@@ -60,7 +60,7 @@ struct Bucket {
     cost: AtomicF64,
     seconds: AtomicF64,
     count: AtomicU64,
-    /// When the bucket was last observed or probed, in nanoseconds since the start.
+    /// When the bucket was last observed or probed, in nanoseconds since the start; zero if it never was.
     checked: AtomicU64,
     /// The last answer of [`Estimate::exceeds`].
     exceeds: AtomicBool,
@@ -188,8 +188,9 @@ impl Estimate {
     pub(crate) fn take_probe(&self, now: Instant, cost: u64) -> bool {
         let checked = &self.buckets[bucket_of(cost)].checked;
         let last = checked.load(Relaxed);
-        let now = self.nanos(now);
-        let due = now >= last.saturating_add(u64::try_from(PROBE_INTERVAL.as_nanos()).unwrap_or(u64::MAX));
+        let now = self.nanos(now).max(1);
+        // A size that was never seen is estimated from others, of which none may be like it.
+        let due = last == 0 || now >= last.saturating_add(u64::try_from(PROBE_INTERVAL.as_nanos()).unwrap_or(u64::MAX));
         due && checked.compare_exchange(last, now, Relaxed, Relaxed).is_ok()
     }
 

@@ -1,14 +1,9 @@
 //! Protects a daemon from web pages: a page of another site reaches a loopback address through the user's browser, either by its
 //! address (cross-site requests) or by a name that resolves to it (DNS rebinding).
 
-use axum::{
-    extract::{Request, State},
-    middleware::Next,
-    response::Response,
-};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 
-use crate::{exchange::failed, failure::Failure, routes::Shared};
+use crate::failure::Failure;
 
 /// Which names and origins requests may have.
 #[derive(Clone, Debug, Default)]
@@ -23,7 +18,7 @@ pub struct Access {
 
 impl Access {
     /// Refuses a request by its host or its origin.
-    fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Failure> {
+    pub(crate) fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Failure> {
         let host = self.check_host(uri, headers)?;
         let text = |name| headers.get(name).map(|value: &HeaderValue| value.to_str().unwrap_or("?"));
         match text(header::ORIGIN.as_str()) {
@@ -70,7 +65,7 @@ impl Access {
         is_own || self.lists_origin(origin)
     }
 
-    fn lists_origin(&self, origin: &str) -> bool {
+    pub(crate) fn lists_origin(&self, origin: &str) -> bool {
         self.origins.iter().any(|allowed| allowed == "*" || allowed.eq_ignore_ascii_case(origin))
     }
 }
@@ -80,41 +75,6 @@ fn without_port(host: &str) -> &str {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !name.ends_with(':') => name,
         _ => host,
     }
-}
-
-/// Refuses requests of pages of other sites, and answers the preflight requests of pages that are allowed.
-pub(crate) async fn protect(State(shared): State<Shared>, request: Request, next: Next) -> Response {
-    let access = &shared.settings.access;
-    if let Err(refusal) = access.check(request.method(), request.uri(), request.headers()) {
-        return failed(crate::json_rpc::error, &refusal);
-    }
-    let origin = request.headers().get(header::ORIGIN).cloned();
-    let listed = origin.filter(|origin| origin.to_str().is_ok_and(|origin| access.lists_origin(origin)));
-    let is_preflight = request.method() == Method::OPTIONS;
-    let mut response = match &listed {
-        Some(_) if is_preflight => preflight(request.headers()),
-        _ => next.run(request).await,
-    };
-    if let Some(origin) = listed {
-        let headers = response.headers_mut();
-        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-        headers.append(header::VARY, HeaderValue::from_static("origin"));
-        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("*"));
-    }
-    response
-}
-
-/// Permits the method and the headers that a page asks for.
-fn preflight(asked: &HeaderMap) -> Response {
-    let mut response = Response::default();
-    *response.status_mut() = StatusCode::NO_CONTENT;
-    let headers = response.headers_mut();
-    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST"));
-    headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("3600"));
-    if let Some(asked) = asked.get(header::ACCESS_CONTROL_REQUEST_HEADERS) {
-        headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, asked.clone());
-    }
-    response
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use axum::{
     body::Body,
     extract::{Request, State},
     response::{IntoResponse, Response},
+    routing::{MethodRouter, get, post},
 };
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -25,7 +26,7 @@ use crate::{
     caller::{Caller, Held},
     failure::Failure,
     replies::{Replies, request_body},
-    routes::Shared,
+    shared::Shared,
 };
 
 /// A body of JSON.
@@ -176,6 +177,16 @@ pub(crate) async fn serve(form: ErrorForm, route: Route, State(shared): State<Sh
         Err(Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "the request failed by a fault of the daemon"))
     });
     served.unwrap_or_else(|failure| failed(form, &failure))
+}
+
+/// Serves POST requests.
+pub(crate) fn post_route(form: ErrorForm, route: Route) -> MethodRouter<Shared> {
+    post(move |shared, request| serve(form, route, shared, request))
+}
+
+/// Serves GET requests.
+pub(crate) fn get_route(form: ErrorForm, route: Route) -> MethodRouter<Shared> {
+    get(move |shared, request| serve(form, route, shared, request))
 }
 
 /// A body of lines that is sent as they come. A client that goes away ends the stream.

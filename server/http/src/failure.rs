@@ -114,7 +114,8 @@ fn http_status(code: Code, reason: Option<&str>) -> StatusCode {
 }
 
 /// The name of a gRPC code in JSON.
-pub(crate) fn code_name(code: Code) -> &'static str {
+#[must_use]
+pub fn code_name(code: Code) -> &'static str {
     match code {
         Code::Ok => "OK",
         Code::Cancelled => "CANCELLED",

@@ -6,7 +6,8 @@ use prost::Message;
 
 use crate::{
     json_rpc, oip,
-    token_arrays::{self, TokenArrays},
+    shared::TokenArrays,
+    token_arrays,
     vectors::{Document, Inputs},
 };
 

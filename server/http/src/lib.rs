@@ -10,13 +10,16 @@ mod exchange;
 mod failure;
 #[doc(hidden)]
 pub mod fuzz;
+mod graphs;
 mod json_rpc;
 mod oip;
 mod openai;
 mod openapi;
+mod protect;
 mod replies;
 mod rerank;
 mod routes;
+mod shared;
 mod tei;
 mod token_arrays;
 mod unread;
@@ -25,7 +28,9 @@ mod vectors;
 pub use self::{
     access::Access,
     caller::{Account, Held},
-    oip::{Graphs, Inference, server_metadata},
-    routes::{GrpcService, Settings, router},
-    token_arrays::TokenArrays,
+    failure::code_name,
+    graphs::Graphs,
+    oip::{Inference, server_metadata},
+    routes::router,
+    shared::{GrpcService, Settings, TokenArrays},
 };

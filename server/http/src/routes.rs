@@ -1,70 +1,29 @@
 //! The paths of the HTTP port.
 
-use std::{convert::Infallible, sync::Arc};
+use std::sync::Arc;
 
 use axum::{
     Router,
     extract::{Request, State},
     middleware::{from_fn, from_fn_with_state},
     response::Response,
-    routing::{MethodRouter, get, post},
+    routing::{get, post},
 };
 use http::{StatusCode, Uri};
 use tokio::runtime::Handle;
 use tonic::body::Body as GrpcBody;
 use tonic_web::GrpcWebLayer;
-use tower::{
-    Layer, ServiceExt,
-    util::{BoxCloneSyncService, MapRequest},
-};
+use tower::{Layer, ServiceExt, util::MapRequest};
 
 use crate::{
-    access::{Access, protect},
-    exchange::{ErrorForm, Route, failed, serve},
+    exchange::{failed, get_route, post_route, serve},
     failure::Failure,
-    json_rpc, oip, openai, openapi, rerank, tei,
-    token_arrays::TokenArrays,
-    unread,
+    json_rpc, oip, openai, openapi,
+    protect::protect,
+    rerank,
+    shared::{GrpcService, Settings, Shared},
+    tei, unread,
 };
-
-/// The gRPC services of the daemon in this process, with their layers.
-pub type GrpcService = BoxCloneSyncService<http::Request<GrpcBody>, http::Response<GrpcBody>, Infallible>;
-
-/// What the routes need besides the services.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Names and origins of requests.
-    pub access: Access,
-    /// Maximum size of a body in bytes.
-    pub max_body: usize,
-    /// What arrays of token ids mean in OpenAI's API.
-    pub token_arrays: TokenArrays,
-    /// The model of requests that name none; empty means the built-in one.
-    pub model: String,
-    /// The reranker of requests that name none; empty means the only one that is loaded.
-    pub reranker: String,
-    /// Maximum number of texts of a request.
-    pub max_texts: usize,
-    /// Maximum number of inputs of all requests together.
-    pub max_items: u64,
-    /// Graphs as files, which are models of the Open Inference Protocol.
-    pub graphs: Arc<oip::Graphs>,
-}
-
-impl Settings {
-    /// The model of a request.
-    pub(crate) fn model_or_default(&self, asked: String) -> String {
-        if asked.is_empty() { self.model.clone() } else { asked }
-    }
-}
-
-/// State of all routes.
-#[derive(Clone)]
-pub(crate) struct Shared {
-    pub(crate) grpc: GrpcService,
-    pub(crate) offload: Handle,
-    pub(crate) settings: Arc<Settings>,
-}
 
 /// The routes. Requests are served on the runtime `offload`, and their extensions have an `Arc<dyn Account>`.
 pub fn router(grpc: GrpcService, offload: Handle, settings: Settings) -> Router {
@@ -107,14 +66,6 @@ fn merge_slashes(mut request: Request) -> Request {
         *request.uri_mut() = Uri::from_parts(uri).expect("a path with fewer slashes is one");
     }
     request
-}
-
-pub(crate) fn post_route(form: ErrorForm, route: Route) -> MethodRouter<Shared> {
-    post(move |shared, request| serve(form, route, shared, request))
-}
-
-pub(crate) fn get_route(form: ErrorForm, route: Route) -> MethodRouter<Shared> {
-    get(move |shared, request| serve(form, route, shared, request))
 }
 
 /// A method over JSON, or over gRPC-Web, by the type of the body.

@@ -1,23 +1,9 @@
 //! Arrays of token ids in requests of OpenAI's API. There they mean the encoding `cl100k_base`, which is no encoder's: clients such as
 //! LangChain split long texts by it, and send the ids.
 
-use serde::{Deserialize, Serialize};
 use tiktoken_rs::{CoreBPE, cl100k_base_singleton};
 
-use crate::{failure::Failure, vectors::Inputs};
-
-/// What arrays of token ids mean.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TokenArrays {
-    /// Texts in OpenAI's encoding `cl100k_base`.
-    #[default]
-    Cl100kBase,
-    /// Token ids of the model.
-    Model,
-    /// Nothing: they are refused.
-    Refuse,
-}
+use crate::{failure::Failure, shared::TokenArrays, vectors::Inputs};
 
 /// Replaces arrays of token ids by texts, unless they are those of the model.
 pub(crate) fn decode(inputs: Inputs, meaning: TokenArrays) -> Result<Inputs, Failure> {

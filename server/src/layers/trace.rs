@@ -8,6 +8,7 @@ use std::{
     time::Instant,
 };
 
+use accelerd_http::code_name;
 use accelerd_proto::methods::Method;
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
@@ -42,29 +43,6 @@ fn label(path: &str, other: OtherLabel) -> &'static str {
 /// The method in OpenTelemetry's semantic conventions, where unknown methods are `_OTHER`.
 fn rpc_method(method: &'static str) -> &'static str {
     if method == UNKNOWN { "_OTHER" } else { method }
-}
-
-/// The label of a code.
-fn code_name(code: Code) -> &'static str {
-    match code {
-        Code::Ok => "OK",
-        Code::Cancelled => "CANCELLED",
-        Code::Unknown => "UNKNOWN",
-        Code::InvalidArgument => "INVALID_ARGUMENT",
-        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
-        Code::NotFound => "NOT_FOUND",
-        Code::AlreadyExists => "ALREADY_EXISTS",
-        Code::PermissionDenied => "PERMISSION_DENIED",
-        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
-        Code::FailedPrecondition => "FAILED_PRECONDITION",
-        Code::Aborted => "ABORTED",
-        Code::OutOfRange => "OUT_OF_RANGE",
-        Code::Unimplemented => "UNIMPLEMENTED",
-        Code::Internal => "INTERNAL",
-        Code::Unavailable => "UNAVAILABLE",
-        Code::DataLoss => "DATA_LOSS",
-        Code::Unauthenticated => "UNAUTHENTICATED",
-    }
 }
 
 /// Returns true if a code is an error of the server, by OpenTelemetry's semantic conventions for gRPC.

@@ -8,7 +8,7 @@ use accelerd_parser::{Field, Kind};
 
 use crate::constructs::statements::Flow;
 use crate::error::{ErrorKind, Lowered};
-use crate::lowerer::arguments::Arguments;
+use crate::lowerer::arguments::{Arguments, Parameter};
 use crate::lowerer::slots::Slots;
 use crate::lowerer::{Lowerer, Returns};
 use crate::source::declarations::{FunctionDecl, Role, Scope, enclosing_function};
@@ -25,14 +25,6 @@ use crate::warp::library;
 
 /// The most definitions of one name that a call chooses from.
 const MAX_OVERLOADS: usize = 256;
-
-/// A parameter of a function of the source.
-pub(crate) struct Parameter {
-    pub(crate) node: Node,
-    pub(crate) name: String,
-    pub(crate) annotation: Annotation,
-    pub(crate) default: Option<Node>,
-}
 
 impl Lowerer<'_> {
     /// The result of a call.

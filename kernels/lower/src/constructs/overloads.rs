@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use accelerd_parser::{Field, Kind};
 
-use crate::constructs::calls::Parameter;
 use crate::error::{ErrorKind, LowerError, Lowered};
+use crate::lowerer::arguments::Parameter;
 use crate::source::declarations::{FunctionDecl, Role, Scope, enclosing_function};
 use crate::source::environment::Environment;
 use crate::source::syntax::{Constant, Node};

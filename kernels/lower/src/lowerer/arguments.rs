@@ -7,7 +7,16 @@ use accelerd_parser::{Field, Kind};
 use crate::error::{ErrorKind, Lowered};
 use crate::lowerer::Lowerer;
 use crate::source::syntax::Node;
+use crate::types::parameters::Annotation;
 use crate::values::Value;
+
+/// A parameter of a function of the source.
+pub(crate) struct Parameter {
+    pub(crate) node: Node,
+    pub(crate) name: String,
+    pub(crate) annotation: Annotation,
+    pub(crate) default: Option<Node>,
+}
 
 /// The arguments of a call, as they are written.
 pub(crate) struct Arguments {

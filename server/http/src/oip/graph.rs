@@ -13,15 +13,15 @@ use tokio::task::spawn_blocking;
 
 use super::{
     datatype::Datatype,
-    graphs::{GraphFile, Graphs},
-    infer::{Request, check_outputs, of_service, take_inputs},
-    models::{self, Metadata, TensorMetadata},
+    metadata::{self, Metadata, TensorMetadata},
+    request::{Request, check_outputs, of_service, take_inputs},
     tensor::Tensor,
 };
 use crate::{
     caller::{Account, Held},
     exchange::Exchange,
     failure::Failure,
+    graphs::{GraphFile, Graphs},
 };
 
 /// A graph with the charge of its memory. It is read for each request, so that requests account for it.
@@ -100,12 +100,12 @@ pub(super) async fn execute(
     received: impl Send,
 ) -> Result<Vec<Tensor>, Failure> {
     let Loaded { version, graph, held } = loaded;
-    let checked = models::check_version(&request.model, &request.version, version);
+    let checked = metadata::check_version(&request.model, &request.version, version);
     let (execute_request, names) = match checked.and_then(|()| execute_request(graph, request)) {
         Ok(prepared) => prepared,
         Err(failure) => {
             // Callers without rights learn nothing about the graph.
-            models::list(exchange).await?;
+            metadata::list(exchange).await?;
             return Err(failure);
         }
     };

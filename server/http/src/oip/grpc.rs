@@ -14,14 +14,14 @@ use tonic::{Response, Status};
 use super::{
     datatype::Datatype,
     http_routes::{EXTENSIONS, NAME},
-    infer, models,
+    infer, metadata, models,
     parameters::Parameters,
     tensor::{Tensor, put_bytes},
 };
 use crate::{
     exchange::Exchange,
     failure::Failure,
-    routes::{GrpcService, Settings, Shared},
+    shared::{GrpcService, Settings, Shared},
 };
 
 /// What the methods of `inference.GRPCInferenceService` do. The extensions of requests have an `Arc<dyn Account>`.
@@ -72,9 +72,9 @@ impl Inference {
     ) -> Result<Response<pb::ModelMetadataResponse>, Status> {
         let (exchange, pb::ModelMetadataRequest { name, version }) = self.exchange(request)?;
         let found = models::describe(&exchange, &name, &version).await?;
-        let tensors = |tensors: Vec<models::TensorMetadata>| {
+        let tensors = |tensors: Vec<metadata::TensorMetadata>| {
             let tensors = tensors.into_iter();
-            tensors.map(|models::TensorMetadata { name, datatype, shape }| TensorMetadata {
+            tensors.map(|metadata::TensorMetadata { name, datatype, shape }| TensorMetadata {
                 name,
                 datatype: datatype.into(),
                 shape,
@@ -96,7 +96,7 @@ impl Inference {
     ) -> Result<Response<pb::RepositoryIndexResponse>, Status> {
         let (exchange, _) = self.exchange(request)?;
         let entries = models::index(&exchange).await?.into_iter();
-        let model = |models::IndexEntry { name, version, state }| ModelIndex {
+        let model = |metadata::IndexEntry { name, version, state }| ModelIndex {
             name,
             version,
             state: state.into(),

@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 use super::{
     http_request,
     http_response::{BINARY, HEADER_LENGTH, respond},
-    infer, models,
+    infer, metadata, models,
 };
 use crate::{
     body::expect_type,
-    exchange::{Exchange, JSON},
+    exchange::{Exchange, JSON, get_route, post_route},
     failure::Failure,
-    routes::{Shared, get_route, post_route},
+    shared::Shared,
 };
 
 /// The name of the server.
@@ -57,7 +57,7 @@ fn ready(exchange: Exchange) -> BoxFuture<'static, Result<Response, Failure>> {
 /// `GET /v2`. Callers without rights are refused.
 fn server(exchange: Exchange) -> BoxFuture<'static, Result<Response, Failure>> {
     async move {
-        models::list(&exchange).await?;
+        metadata::list(&exchange).await?;
         exchange.respond(&json!({ "name": NAME, "version": env!("CARGO_PKG_VERSION"), "extensions": EXTENSIONS }), 0)
     }
     .boxed()

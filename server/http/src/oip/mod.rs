@@ -4,20 +4,18 @@
 mod datatype;
 mod elements;
 mod graph;
-mod graphs;
 mod grpc;
 mod http_request;
 mod http_response;
 mod http_routes;
 pub(crate) mod infer;
+mod metadata;
 mod models;
 mod parameters;
+mod request;
 mod tensor;
 #[cfg(test)]
 mod tests;
 
-pub use self::{
-    graphs::Graphs,
-    grpc::{Inference, server_metadata},
-};
+pub use self::grpc::{Inference, server_metadata};
 pub(crate) use self::{grpc::from_grpc, http_request::decode, http_routes::routes};

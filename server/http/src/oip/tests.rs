@@ -14,8 +14,8 @@ use super::{
     elements::Elements,
     grpc::from_grpc,
     http_request::decode,
-    infer::{Request, check_outputs, take_inputs},
-    models::check_version,
+    metadata::check_version,
+    request::{Request, check_outputs, take_inputs},
     tensor::Tensor,
 };
 use crate::failure::Failure;
@@ -310,7 +310,7 @@ proptest! {
 mod graph_files {
     use std::fs;
 
-    use super::super::graphs::Graphs;
+    use crate::graphs::Graphs;
 
     #[test]
     fn a_changed_file_is_a_new_version() {

@@ -14,9 +14,9 @@ use accelerd_ir::Dtype;
 use accelerd_ir::kernel::{Expr, FaultKind, LabelId, LocalId, Stmt};
 use accelerd_parser::{Field, Kind};
 
-use crate::constructs::calls::Parameter;
 use crate::error::{ErrorKind, LowerError, Lowered};
 use crate::lowerer::Lowerer;
+use crate::lowerer::arguments::Parameter;
 use crate::source::declarations::{Assigned, FunctionDecl, enclosing_function};
 use crate::source::syntax::{Constant, Node};
 use crate::types::Type;

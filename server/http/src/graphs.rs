@@ -24,10 +24,10 @@ type Stamp = (u64, u64, i64, i64);
 
 /// A file.
 #[derive(Debug)]
-pub(super) struct GraphFile {
-    pub(super) file: File,
-    pub(super) length: u64,
-    pub(super) version: u64,
+pub(crate) struct GraphFile {
+    pub(crate) file: File,
+    pub(crate) length: u64,
+    pub(crate) version: u64,
 }
 
 impl Graphs {
@@ -36,12 +36,12 @@ impl Graphs {
         Self { folder, versions: Mutex::default() }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.folder.is_none()
     }
 
     /// The file of a model; `None` if there is none.
-    pub(super) fn open(&self, name: &str) -> io::Result<Option<GraphFile>> {
+    pub(crate) fn open(&self, name: &str) -> io::Result<Option<GraphFile>> {
         let Some(folder) = self.folder.as_ref().filter(|_| is_plain(name)) else { return Ok(None) };
         let file = match File::open(folder.join(format!("{name}.{EXTENSION}"))) {
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidFilename) => {
@@ -54,7 +54,7 @@ impl Graphs {
     }
 
     /// The names and versions of all models.
-    pub(super) fn list(&self) -> io::Result<Vec<(String, u64)>> {
+    pub(crate) fn list(&self) -> io::Result<Vec<(String, u64)>> {
         let Some(folder) = &self.folder else { return Ok(vec![]) };
         let mut listed = vec![];
         for entry in fs::read_dir(folder)? {
