@@ -61,7 +61,8 @@ def test_the_images_do_not_switch_protection_off():
 
 
 def test_the_images_expose_the_ports_of_their_settings():
-    addresses = tomllib.loads((ROOT / "deploy/image.toml").read_text())["server"].values()
+    settings = tomllib.loads((ROOT / "deploy/image.toml").read_text())
+    addresses = [*settings["server"].values(), settings["http"]["listen"]]
     exposed = re.findall(r"^EXPOSE (.*)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
     assert exposed == [" ".join(address.split(":")[1] for address in addresses)] * 2
 
