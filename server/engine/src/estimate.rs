@@ -38,6 +38,9 @@ const ERROR_WEIGHT: f64 = 0.1;
 /// requests of one kind are not to be told apart by that.
 const WITHIN_AGAIN: f64 = 0.5;
 
+/// A request of more than this multiple of the largest known cost is let through at once, if none of its size ever was.
+const MAX_EXTRAPOLATION: f64 = 64.0;
+
 /// A bucket without an observation for this long is no ground to refuse a request for ever: one is let through.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -176,6 +179,11 @@ impl Estimate {
         self.largest().is_some_and(|(known, _)| 2.0 * known >= cost as f64)
     }
 
+    /// Returns true if the time of a cost follows from the times that were seen: most of a small batch's time does not depend on its cost.
+    fn is_comparable(&self, cost: u64) -> bool {
+        self.largest().is_some_and(|(known, _)| MAX_EXTRAPOLATION * known >= cost as f64)
+    }
+
     /// The point of the largest cost.
     fn largest(&self) -> Option<Point> {
         let index = self.known.load(Relaxed).checked_ilog2()?;
@@ -189,8 +197,9 @@ impl Estimate {
         let checked = &self.buckets[bucket_of(cost)].checked;
         let last = checked.load(Relaxed);
         let now = self.nanos(now).max(1);
-        // A size that was never seen is estimated from others, of which none may be like it.
-        let due = last == 0 || now >= last.saturating_add(u64::try_from(PROBE_INTERVAL.as_nanos()).unwrap_or(u64::MAX));
+        let is_first_of_its_kind = last == 0 && !self.is_comparable(cost);
+        let due = is_first_of_its_kind
+            || now >= last.saturating_add(u64::try_from(PROBE_INTERVAL.as_nanos()).unwrap_or(u64::MAX));
         due && checked.compare_exchange(last, now, Relaxed, Relaxed).is_ok()
     }
 
@@ -402,5 +411,15 @@ mod tests {
         assert!(estimate.take_probe(start + 2 * SECOND, 100));
         assert!(!estimate.take_probe(start + 2 * SECOND, 100), "one at a time");
         assert!(estimate.take_probe(start + 4 * SECOND, 100));
+    }
+
+    #[test]
+    fn the_first_request_of_a_size_beyond_comparison_is_a_probe() {
+        let start = Instant::now();
+        let estimate = trained([(16, 0.01), (16, 0.01), (16, 0.01)]);
+        assert!(estimate.seconds(12 << 20).is_some_and(|seconds| seconds > 1000.0), "as if it were made of small ones");
+        assert!(!estimate.take_probe(start, 512), "a size that compares");
+        assert!(estimate.take_probe(start, 12 << 20));
+        assert!(!estimate.take_probe(start, 12 << 20), "one at a time");
     }
 }
