@@ -416,7 +416,7 @@ mod tests {
     #[test]
     fn the_first_request_of_a_size_beyond_comparison_is_a_probe() {
         let start = Instant::now();
-        let estimate = trained([(16, 0.01), (16, 0.01), (16, 0.01)]);
+        let estimate = trained([(16, 10.0); 3]);
         assert!(estimate.seconds(12 << 20).is_some_and(|seconds| seconds > 1000.0), "as if it were made of small ones");
         assert!(!estimate.take_probe(start, 512), "a size that compares");
         assert!(estimate.take_probe(start, 12 << 20));
