@@ -180,7 +180,7 @@ impl Estimate {
     }
 
     /// Returns true if the time of a cost follows from the times that were seen: most of a small batch's time does not depend on its cost.
-    fn is_comparable(&self, cost: u64) -> bool {
+    pub(crate) fn is_comparable(&self, cost: u64) -> bool {
         self.largest().is_some_and(|(known, _)| MAX_EXTRAPOLATION * known >= cost as f64)
     }
 

@@ -124,7 +124,8 @@ impl<K: Clone + Eq + Hash, T> Batcher<K, T> {
         }
         let Some(own) = self.estimate.seconds(entry.cost) else { return false };
         if !self.is_under_pressure(terms.now) {
-            return own > slack;
+            // An entry that came before times were known has not been a probe.
+            return own > slack && self.estimate.is_comparable(entry.cost);
         }
         let upper = |cost: u64| self.estimate.upper_seconds(cost).unwrap_or(0.0);
         if open.payloads.is_empty() {

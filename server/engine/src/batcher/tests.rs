@@ -587,6 +587,34 @@ fn idle_keys_are_evicted() {
 }
 
 #[test]
+fn an_entry_that_came_before_times_were_known_is_not_dropped_for_those_of_entries_beyond_comparison() {
+    let start = Instant::now();
+    let estimate = Arc::new(Estimate::new(start));
+    let mut batcher = Batcher::new(limits_without_wait(4, 1 << 30), Arc::clone(&estimate));
+    let entry = |cost| Entry {
+        key: 0,
+        priority: Priority::Normal,
+        principal: 1,
+        items: 1,
+        bytes: 1,
+        cost,
+        deadline: Some(start + Duration::from_secs(60)),
+        is_screened: false,
+        is_continuation: false,
+        payload: (),
+    };
+    batcher.push(start, entry(12 << 20), Admitted::default());
+    (0..4).for_each(|_| estimate.record(start, 16, Duration::from_millis(10)));
+    assert!(estimate.seconds(12 << 20).is_some_and(|seconds| seconds > 1000.0));
+    assert!(matches!(batcher.next_batch(start, false), NextBatch::Ready(_)));
+    assert!(batcher.take_hopeless().is_empty());
+    batcher.push(start, entry(1 << 20), Admitted::default());
+    (0..4).for_each(|_| estimate.record(start, 1 << 19, Duration::from_secs(100)));
+    let _none = batcher.next_batch(start, false);
+    assert_eq!(batcher.take_hopeless().len(), 1, "a size that compares");
+}
+
+#[test]
 fn an_entry_that_is_too_long_by_itself_is_told_apart_from_one_that_waits_too_long() {
     let start = Instant::now();
     let estimate = Arc::new(Estimate::new(start));
