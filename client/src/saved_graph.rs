@@ -12,13 +12,15 @@ use crate::{
 impl GraphValue {
     /// The value as an input of a saved graph, by its name in requests. An extent of -1 is any.
     pub fn saved_input(&self, name: &str, dtype: Dtype, shape: &[i64]) -> SavedGraphInput {
-        let (name, value) = (name.to_owned(), self.name().to_owned());
+        let name = name.to_owned();
+        let value = self.name().to_owned();
         SavedGraphInput { name, value, dtype: dtype.into(), shape: shape.to_vec() }
     }
 
     /// The value as an output of a saved graph, by its name in responses. Requests determine an extent of -1.
     pub fn saved_output(&self, name: &str, dtype: Dtype, shape: &[i64]) -> SavedGraphOutput {
-        let (name, value) = (name.to_owned(), self.name().to_owned());
+        let name = name.to_owned();
+        let value = self.name().to_owned();
         SavedGraphOutput { name, value, dtype: dtype.into(), shape: shape.to_vec() }
     }
 }
@@ -61,7 +63,8 @@ mod tests {
     fn a_file_holds_operations_and_constants_but_no_example() {
         let mut graph = Graph::default();
         let matrix = || Matrix::new(vec![1.0_f32, 2.0], 2).expect("a matrix");
-        let (x, weights) = (graph.input(matrix()), graph.input(matrix()));
+        let x = graph.input(matrix());
+        let weights = graph.input(matrix());
         let y = graph.op("mul", [&x, &weights], []);
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("scale.graph");

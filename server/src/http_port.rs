@@ -27,7 +27,7 @@ where
     accelerd_http::router(grpc, app.offload.handle().clone(), settings(app))
 }
 
-/// What routes need besides the services.
+/// The settings of the routes.
 pub(crate) fn settings(app: &App) -> Settings {
     let config = &app.config;
     let http = &config.http;

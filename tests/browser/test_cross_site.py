@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import http.server
 import json
-import os
 import re
-import socket
 import subprocess
 import threading
-import time
+import urllib.request
 from pathlib import Path
 
+import loopback
 import pytest
 from accelerd._methods import EmbedService
 
-START_TIMEOUT = 60.0
 # A page that tries to call the daemon at HOST, and shows what became of each try.
 PAGE = """<!doctype html><pre id="out">running</pre><script>
 const json = { "content-type": "application/json" };
@@ -46,35 +44,20 @@ const tries = {
 class Daemon:
     """A daemon on loopback."""
 
-    def __init__(self, folder: Path) -> None:
-        held = [socket.create_server(("127.0.0.1", 0)) for _ in range(4)]
-        self.grpc, self.http, admin, self.health = (one.getsockname()[1] for one in held)
-        for one in held:
-            one.close()
-        settings = {"server.admin_listen": admin, "server.health_listen": self.health, "http.listen": self.http}
-        flags = [word for key, port in settings.items() for word in ("--set", f"{key}=127.0.0.1:{port}")]
-        flags += ["--log-level", "info,accelerd::request=debug", "--set", "telemetry.log_format=json"]
-        self.log = folder / "log"
-        with open(self.log, "w") as log:
-            command = [os.environ["ACCELERD_BIN"], "serve", "--listen", f"127.0.0.1:{self.grpc}", *flags]
-            self.process = subprocess.Popen(command, stdout=log, stderr=log)
-        until = time.monotonic() + START_TIMEOUT
-        while '"message":"serving"' not in self.log.read_text():
-            assert self.process.poll() is None and time.monotonic() < until, self.log.read_text()
-            time.sleep(0.05)
+    def __init__(self, given: dict[str, str]) -> None:
+        self.http, self.grpc = (given[name].rpartition(":")[2] for name in ("HTTP__LISTEN", "SERVER__LISTEN"))
+        self._metrics = f"http://{given['SERVER__ADMIN_LISTEN']}/metrics"
 
     def calls(self) -> list[str]:
-        """The calls that reached a service."""
-        lines = (json.loads(line) for line in self.log.read_text().splitlines())
-        return [line["method"] for line in lines if line["message"] == "call ended"]
+        """The methods that were called."""
+        with urllib.request.urlopen(self._metrics) as metrics:
+            return re.findall(r'^accelerd_request_duration_seconds_count{.*method="([^"]*)"', metrics.read().decode(), re.MULTILINE)
 
 
 @pytest.fixture
-def daemon(tmp_path):
-    running = Daemon(tmp_path)
-    yield running
-    running.process.terminate()
-    running.process.wait()
+def daemon():
+    with loopback.serve({}) as given:
+        yield Daemon(given)
 
 
 @pytest.fixture
@@ -114,7 +97,7 @@ def outcomes(url: str, folder: Path, *flags: str) -> dict[str, str]:
 
 
 def page(host: str, daemon: Daemon) -> str:
-    return PAGE.replace("HOST", host).replace("METHOD", EmbedService.LIST_MODELS.path).replace("PORTS", json.dumps([daemon.http, daemon.grpc]))
+    return PAGE.replace("HOST", host).replace("METHOD", EmbedService.LIST_MODELS.path).replace("PORTS", f"[{daemon.http}, {daemon.grpc}]")
 
 
 def test_a_page_of_another_origin_reaches_no_service(daemon, serve, tmp_path):
@@ -144,6 +127,12 @@ def test_a_page_on_the_ports_own_origin_is_refused_by_its_host(daemon, tmp_path)
         shown = subprocess.run([*command, "--dump-dom", rules, url], capture_output=True, text=True, timeout=120, check=True)
         assert "are not allowed" in shown.stdout, shown.stdout
     assert daemon.calls() == []
+
+
+def test_a_call_is_seen(daemon):
+    with urllib.request.urlopen(f"http://127.0.0.1:{daemon.http}/v1/models") as models:
+        assert json.load(models)["object"] == "list"
+    assert daemon.calls() == [EmbedService.LIST_MODELS.path[1:]]
 
 
 def test_the_page_of_the_documentation_works(daemon, tmp_path):

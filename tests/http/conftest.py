@@ -5,9 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
-import re
 import shutil
-import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import loopback
 import numpy as np
 import pytest
 from accelerd import Client
@@ -49,43 +48,15 @@ class Daemon:
         return f"{self.url}/v1"
 
 
-def program() -> Path:
-    return Path(os.environ.get("ACCELERD_BIN", TARGET / "debug/accelerd"))
-
-
-def addresses(count: int) -> list[str]:
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in held]
-    for one in held:
-        one.close()
-    return [f"127.0.0.1:{port}" for port in ports]
-
-
 @contextmanager
 def serve(**settings: str) -> Iterator[Daemon]:
     """Start a daemon on the CPU, and end it."""
-    names = ("SERVER__LISTEN", "SERVER__ADMIN_LISTEN", "SERVER__HEALTH_LISTEN", "HTTP__LISTEN")
-    given = dict(zip(names, addresses(len(names)), strict=True))
     models = (
         f'[{{name = "bert", path = "{ENCODERS}/bert", aliases = ["{ENCODER}", "minilm"]}}, '
         f'{{name = "reranker", path = "{ENCODERS}/reranker-bert", aliases = ["{RERANKER}"]}}]'
     )
-    given |= {"MODELS__PRELOAD": models, "BACKEND__KIND": "cpu", "DRAIN__ENDPOINT_DELAY": "0s", "HTTP__MODEL": "bert", **settings}
-    environment = {**os.environ, **{f"ACCELERD__{name}": value for name, value in given.items()}}
-    process = subprocess.Popen([program(), "serve"], env=environment, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    lines = []
-    try:
-        for line in process.stderr:
-            lines.append(line)
-            if re.search(r"\bserving\b", line):
-                break
-        else:
-            raise AssertionError("".join(lines))
+    with loopback.serve({"MODELS__PRELOAD": models, "HTTP__MODEL": "bert", **settings}) as given:
         yield Daemon(given["HTTP__LISTEN"], given["SERVER__LISTEN"])
-    finally:
-        process.terminate()
-        process.communicate()
 
 
 @pytest.fixture(scope="session")

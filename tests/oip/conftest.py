@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
-import re
-import socket
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import loopback
 import pytest
 import tritonclient.grpc
 import tritonclient.grpc.aio
@@ -25,7 +22,6 @@ ROOT = Path(__file__).resolve().parents[2]
 ENCODERS = ROOT / "kernels/models/tests/encoders"
 ENCODER, RERANKER = "bert", "org/reranker"
 READER = "token-of-a-reader"
-NAMES = ("SERVER__LISTEN", "SERVER__ADMIN_LISTEN", "SERVER__HEALTH_LISTEN", "HTTP__LISTEN")
 TRANSPORTS = {"http": (tritonclient.http, tritonclient.http.aio), "grpc": (tritonclient.grpc, tritonclient.grpc.aio)}
 PARAMETERS = [f"{transport}{kind}" for transport in TRANSPORTS for kind in ("", "-aio")]
 
@@ -82,37 +78,14 @@ class Triton:
         return found.get("models", found)
 
 
-def addresses(count: int) -> list[str]:
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in held]
-    for one in held:
-        one.close()
-    return [f"127.0.0.1:{port}" for port in ports]
-
-
 @contextmanager
 def serve(graphs: Path, **settings: str) -> Iterator[Daemon]:
     """Start a daemon on the CPU, and end it."""
-    given = dict(zip(NAMES, addresses(len(NAMES)), strict=True))
     encoder = f'{{name = "{ENCODER}", path = "{ENCODERS}/bert"}}'
     reranker = f'{{name = "reranker", path = "{ENCODERS}/reranker-bert", aliases = ["{RERANKER}"]}}'
-    given |= {"MODELS__PRELOAD": f"[{encoder}, {reranker}]", "MODELS__GRAPHS": str(graphs), **settings}
-    given |= {"BACKEND__KIND": "cpu", "DRAIN__ENDPOINT_DELAY": "0s"}
-    environment = {**os.environ, **{f"ACCELERD__{name}": value for name, value in given.items()}}
-    process = subprocess.Popen([os.environ["ACCELERD_BIN"], "serve"], env=environment, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    lines = []
-    try:
-        for line in process.stderr:
-            lines.append(line)
-            if re.search(r"\bserving\b", line):
-                break
-        else:
-            raise AssertionError("".join(lines))
+    models = {"MODELS__PRELOAD": f"[{encoder}, {reranker}]", "MODELS__GRAPHS": str(graphs)}
+    with loopback.serve({**models, **settings}) as given:
         yield Daemon(given["HTTP__LISTEN"], given["SERVER__LISTEN"], given["SERVER__ADMIN_LISTEN"], graphs)
-    finally:
-        process.terminate()
-        process.communicate()
 
 
 @pytest.fixture(scope="session")

@@ -58,7 +58,7 @@ impl Choices {
         number
     }
 
-    /// Returns true in so many of a hundred cases.
+    /// Returns true with a probability of `percent` in a hundred.
     pub(crate) fn chance(&mut self, percent: u64) -> bool {
         let drawn = self.draw(100);
         let is_chosen = drawn.number() < percent;

@@ -22,7 +22,7 @@ pub(crate) enum Level {
 /// An expression.
 #[derive(Clone, Debug)]
 pub(crate) struct Code {
-    /// That of a name or a number as it is mostly written takes no memory.
+    /// The source text, borrowed where it is a constant, as that of most names and numbers.
     text: Cow<'static, str>,
     level: Level,
 }

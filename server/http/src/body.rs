@@ -1,7 +1,5 @@
 //! The body of a request: its type, its limit, its memory, and its compression.
 
-use std::io::Read;
-
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -10,6 +8,7 @@ use serde::de::DeserializeOwned;
 
 use crate::{
     caller::{Account, Held},
+    decompress::{Decompressed, read_within, zstd_decoder},
     failure::Failure,
 };
 
@@ -113,7 +112,7 @@ fn too_large(limit: usize) -> Failure {
     Failure::new(StatusCode::PAYLOAD_TOO_LARGE, message)
 }
 
-/// How a body is compressed.
+/// The compression of a body.
 #[derive(Clone, Copy, Debug)]
 enum Encoding {
     Gzip,
@@ -140,24 +139,17 @@ impl Encoding {
         let malformed = |error: std::io::Error| {
             Failure::new(StatusCode::BAD_REQUEST, format!("the body cannot be decompressed: {error}"))
         };
-        let mut reader: Box<dyn Read> = match self {
-            Self::Gzip => Box::new(flate2::read::MultiGzDecoder::new(data)),
-            Self::Deflate => Box::new(flate2::read::ZlibDecoder::new(data)),
-            Self::Zstd => Box::new(zstd::Decoder::new(data).map_err(malformed)?),
-        };
         let mut held = vec![];
-        let mut out = vec![];
-        let mut part = vec![0; 64 << 10];
-        loop {
-            let read = reader.read(&mut part).map_err(malformed)?;
-            if read == 0 {
-                return Ok(Received { bytes: out.into(), held });
-            }
-            if out.len() + read > limit {
-                return Err(too_large(limit));
-            }
-            held.push(account.charge(read as u64)?);
-            out.extend_from_slice(&part[..read]);
+        let mut charge = |bytes| account.charge(bytes).map(|charge| held.push(charge));
+        let read = match self {
+            Self::Gzip => read_within(flate2::read::MultiGzDecoder::new(data), limit, &mut charge),
+            Self::Deflate => read_within(flate2::read::ZlibDecoder::new(data), limit, &mut charge),
+            Self::Zstd => zstd_decoder(data).and_then(|decoder| read_within(decoder, limit, &mut charge)),
+        };
+        match read.map_err(malformed)? {
+            Decompressed::Whole(out) => Ok(Received { bytes: out.into(), held }),
+            Decompressed::TooLarge => Err(too_large(limit)),
+            Decompressed::Refused(refusal) => Err(refusal.into()),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a route passes on from a request to the gRPC services: who calls, until when, and whose memory it is.
+//! The caller of a request, as the gRPC services are told of it: credentials, deadline, and account of memory.
 
 use std::{any::Any, sync::Arc, time::Duration};
 
@@ -42,7 +42,7 @@ const FORWARDED: [HeaderName; 5] = [
 /// Longer timeouts count as none.
 const MAX_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// Where a request comes from.
+/// The caller of a request.
 #[derive(Clone)]
 pub(crate) struct Caller {
     headers: HeaderMap,

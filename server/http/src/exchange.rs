@@ -7,13 +7,10 @@ use axum::{
     body::Body,
     extract::{Request, State},
     response::{IntoResponse, Response},
-    routing::{MethodRouter, get, post},
 };
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use http::{HeaderValue, StatusCode, header, request::Parts};
-use http_body::Frame;
-use http_body_util::StreamBody;
+use http::{HeaderValue, header, request::Parts};
 use prost::Message;
 use serde::{Serialize, de::DeserializeOwned};
 use tokio_util::task::AbortOnDropHandle;
@@ -78,8 +75,7 @@ impl Exchange {
         rpc: Rpc<Q, R>,
         request: &Q,
     ) -> Result<R, Failure> {
-        let message = self.replies(rpc.path(), request).await?.only().await?;
-        R::decode(message).map_err(|error| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))
+        self.unary(rpc, request_body(request)?).await
     }
 
     /// As [`Self::call`], but releases the request, and the memory from which it was decoded, before the service is called.
@@ -91,8 +87,12 @@ impl Exchange {
     ) -> Result<R, Failure> {
         let body = request_body(&request)?;
         drop((request, received));
+        self.unary(rpc, body).await
+    }
+
+    async fn unary<Q, R: Message + Default>(&self, rpc: Rpc<Q, R>, body: GrpcBody) -> Result<R, Failure> {
         let message = self.send(rpc.path(), body).await?.only().await?;
-        R::decode(message).map_err(|error| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))
+        R::decode(message).map_err(Failure::internal)
     }
 
     /// Returns true if the daemon serves calls.
@@ -113,24 +113,27 @@ impl Exchange {
         Ok(Replies::new(response)?)
     }
 
-    /// A response of JSON. Its memory is charged until it is sent: what is expected before it is written, and the rest after.
+    /// A response of JSON, about as long as expected.
     pub(crate) fn respond(&self, value: &impl Serialize, expected: usize) -> Result<Response, Failure> {
-        let held = self.caller.account.charge_response(expected as u64)?;
-        let text = serde_json::to_vec(value);
-        let text = text.map_err(|error| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
-        Ok(response(self.charged(text, Some((held, expected)))?, JSON))
+        let text = self.charged(expected, || serde_json::to_vec(value).map_err(Failure::internal))?;
+        Ok(response(text, JSON))
     }
 
-    /// A response of bytes, whose memory is charged until it is sent.
+    /// A response of bytes.
     pub(crate) fn respond_bytes(&self, data: Vec<u8>, content_type: &'static str) -> Result<Response, Failure> {
-        Ok(response(self.charged(data, None)?, content_type))
+        Ok(response(self.charged(0, || Ok(data))?, content_type))
     }
 
-    /// Bytes that own the charge of their memory, a part of which may be held already.
-    pub(crate) fn charged(&self, data: Vec<u8>, held: Option<(Held, usize)>) -> Result<Bytes, Failure> {
-        let expected = held.as_ref().map_or(0, |(_, expected)| *expected);
-        let more = self.caller.account.charge_response(data.len().saturating_sub(expected) as u64)?;
-        Ok(Bytes::from_owner(Owned { data, _held: Mutex::new((held, more)) }))
+    /// Bytes of a response, which own the charge of their memory: what is expected is charged before they are written, and the rest after.
+    pub(crate) fn charged(
+        &self,
+        expected: usize,
+        write: impl FnOnce() -> Result<Vec<u8>, Failure>,
+    ) -> Result<Bytes, Failure> {
+        let before = self.caller.account.charge_response(expected as u64)?;
+        let data = write()?;
+        let after = self.caller.account.charge_response(data.len().saturating_sub(expected) as u64)?;
+        Ok(Bytes::from_owner(Owned { data, _held: Mutex::new([before, after]) }))
     }
 }
 
@@ -145,7 +148,7 @@ fn response(data: Bytes, content_type: &'static str) -> Response {
 /// Bytes with the charge of their memory. The lock makes the charge shareable, and is never taken.
 struct Owned {
     data: Vec<u8>,
-    _held: Mutex<(Option<(Held, usize)>, Held)>,
+    _held: Mutex<[Held; 2]>,
 }
 
 impl AsRef<[u8]> for Owned {
@@ -165,7 +168,7 @@ pub(crate) fn failed(form: ErrorForm, failure: &Failure) -> Response {
     response
 }
 
-/// What a route does.
+/// The function of a route.
 pub(crate) type Route = fn(Exchange) -> BoxFuture<'static, Result<Response, Failure>>;
 
 /// Serves a request off the reactor. A client that goes away ends it.
@@ -173,27 +176,6 @@ pub(crate) async fn serve(form: ErrorForm, route: Route, State(shared): State<Sh
     let offload = shared.offload.clone();
     let run = async move { route(Exchange::new(shared, request)?).await };
     let served = AbortOnDropHandle::new(offload.spawn(run)).await;
-    let served = served.unwrap_or_else(|_panic| {
-        Err(Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "the request failed by a fault of the daemon"))
-    });
+    let served = served.unwrap_or_else(|_panic| Err(Failure::fault()));
     served.unwrap_or_else(|failure| failed(form, &failure))
-}
-
-/// Serves POST requests.
-pub(crate) fn post_route(form: ErrorForm, route: Route) -> MethodRouter<Shared> {
-    post(move |shared, request| serve(form, route, shared, request))
-}
-
-/// Serves GET requests.
-pub(crate) fn get_route(form: ErrorForm, route: Route) -> MethodRouter<Shared> {
-    get(move |shared, request| serve(form, route, shared, request))
-}
-
-/// A body of lines that is sent as they come. A client that goes away ends the stream.
-pub(crate) fn lines<S>(lines: S) -> Body
-where
-    S: futures::Stream<Item = Result<Bytes, std::convert::Infallible>> + Send + 'static,
-{
-    use futures::StreamExt;
-    Body::new(StreamBody::new(lines.map(|line| line.map(Frame::data))))
 }

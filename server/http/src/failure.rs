@@ -33,6 +33,17 @@ impl Failure {
         Self { status, message: message.into(), field: None, reason: None, retry_after: None, code }
     }
 
+    /// A failure of the daemon.
+    #[expect(clippy::needless_pass_by_value, reason = "it maps errors by its name")]
+    pub(crate) fn internal(reason: impl ToString) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, reason.to_string())
+    }
+
+    /// A panic, of which the log has the message.
+    pub(crate) fn fault() -> Self {
+        Self::internal("the request failed by a fault of the daemon")
+    }
+
     /// A field with an invalid value.
     pub(crate) fn invalid(field: &str, message: impl AsRef<str>) -> Self {
         let message = format!("{field}: {}", message.as_ref());

@@ -5,10 +5,11 @@ use bytes::Bytes;
 use prost::Message;
 
 use crate::{
-    json_rpc, oip,
+    api::{
+        json_rpc, oip, token_arrays,
+        vectors::{Document, Inputs},
+    },
     shared::TokenArrays,
-    token_arrays,
-    vectors::{Document, Inputs},
 };
 
 /// Decodes bytes as a request of the API that the first byte chooses.

@@ -19,7 +19,7 @@ pub struct Graphs {
     versions: Mutex<BTreeMap<String, (Stamp, u64)>>,
 }
 
-/// What differs once a file changes: inode, size, and time of modification.
+/// The properties of a file of which one differs once it changes: inode, size, and time of modification.
 type Stamp = (u64, u64, i64, i64);
 
 /// A file.

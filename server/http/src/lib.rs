@@ -4,33 +4,30 @@
 //! principals, roles, quotas, deadlines, priorities, admission, memory, traces and metrics hold as they do over gRPC.
 
 mod access;
+mod api;
 mod body;
 mod caller;
+mod decompress;
+mod endpoints;
 mod exchange;
 mod failure;
 #[doc(hidden)]
 pub mod fuzz;
 mod graphs;
-mod json_rpc;
-mod oip;
-mod openai;
 mod openapi;
 mod protect;
 mod replies;
-mod rerank;
 mod routes;
 mod shared;
-mod tei;
-mod token_arrays;
 mod unread;
-mod vectors;
 
 pub use self::{
     access::Access,
+    api::oip::{Inference, server_metadata},
     caller::{Account, Held},
+    decompress::{Decompressed, read_within, zstd_decoder},
     failure::code_name,
     graphs::Graphs,
-    oip::{Inference, server_metadata},
     routes::router,
     shared::{GrpcService, Settings, TokenArrays},
 };

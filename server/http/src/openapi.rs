@@ -9,92 +9,13 @@ use prost_reflect::{Cardinality, EnumDescriptor, FieldDescriptor, Kind, MessageD
 use serde_json::{Map, Value, json};
 
 use crate::{
+    api::json_rpc::{LINES, descriptor},
+    endpoints::{APIS, Endpoint},
     exchange::JSON,
-    json_rpc::{LINES, descriptor},
 };
 
 /// The page of the documentation.
 const PAGE: &str = include_str!("docs.html");
-
-/// An endpoint that is no method of the protocol: its API, verb, path, summary, and the fields of its request, of which those with `!` are
-/// required.
-type Endpoint = (&'static str, &'static str, &'static str, &'static str, &'static [(&'static str, &'static str)]);
-
-const ENDPOINTS: &[Endpoint] = &[
-    (
-        "OpenAI",
-        "post",
-        "/v1/embeddings",
-        "Embeds texts.",
-        &[("input!", "texts"), ("model", "string"), ("encoding_format", "format"), ("dimensions", "integer")],
-    ),
-    ("OpenAI", "get", "/v1/models", "Lists the loaded models.", &[]),
-    ("OpenAI", "get", "/v1/models/{name}", "Shows a loaded model.", &[]),
-    (
-        "TEI",
-        "post",
-        "/",
-        "Embeds or ranks, by the fields of the request.",
-        &[("inputs", "texts"), ("query", "string"), ("texts", "strings")],
-    ),
-    (
-        "TEI",
-        "post",
-        "/embed",
-        "Embeds texts; one vector each.",
-        &[
-            ("inputs!", "texts"),
-            ("normalize", "boolean"),
-            ("truncate", "boolean"),
-            ("prompt_name", "string"),
-            ("dimensions", "integer"),
-            ("model", "string"),
-        ],
-    ),
-    (
-        "TEI",
-        "post",
-        "/embed_all",
-        "Embeds texts; one vector for each token.",
-        &[("inputs!", "texts"), ("model", "string")],
-    ),
-    (
-        "TEI",
-        "post",
-        "/rerank",
-        "Ranks texts by their relevance to a query.",
-        &[
-            ("query!", "string"),
-            ("texts!", "strings"),
-            ("raw_scores", "boolean"),
-            ("return_text", "boolean"),
-            ("model", "string"),
-        ],
-    ),
-    ("TEI", "post", "/tokenize", "Converts texts to token ids.", &[("inputs!", "texts"), ("model", "string")]),
-    ("TEI", "get", "/info", "Shows the default model.", &[]),
-    ("TEI", "get", "/health", "Whether the daemon serves.", &[]),
-    (
-        "Cohere",
-        "post",
-        "/v2/rerank",
-        "Ranks documents by their relevance to a query.",
-        &[("query!", "string"), ("documents!", "documents"), ("top_n", "integer"), ("model", "string")],
-    ),
-    (
-        "Jina",
-        "post",
-        "/v1/rerank",
-        "Ranks documents by their relevance to a query.",
-        &[
-            ("query!", "string"),
-            ("documents!", "documents"),
-            ("top_n", "integer"),
-            ("return_documents", "boolean"),
-            ("model", "string"),
-        ],
-    ),
-];
 
 /// `GET /openapi.json`.
 pub(crate) async fn openapi() -> Response {
@@ -109,20 +30,25 @@ pub(crate) async fn docs() -> Html<&'static str> {
 
 fn description() -> Value {
     let mut paths: BTreeMap<String, Value> = BTreeMap::new();
-    for (tag, method, path, summary, fields) in ENDPOINTS {
-        let mut operation = operation(tag, summary, JSON);
-        if !fields.is_empty() {
-            operation["requestBody"] = body(&fields_schema(fields));
+    for api in &APIS {
+        for Endpoint { verb, path, summary, fields, .. } in api.endpoints {
+            let mut operation = operation(api.name, summary, JSON);
+            if !fields.is_empty() {
+                operation["requestBody"] = body(&fields_schema(fields));
+            }
+            let verbs = paths.entry(path.replace("{*", "{")).or_insert_with(|| json!({}));
+            verbs[verb.name()] = operation;
         }
-        paths.insert((*path).to_owned(), json!({ *method: operation }));
     }
     let mut schemas = BTreeMap::new();
     for method in METHODS.iter().filter(|method| !method.client_streaming) {
         let found = descriptor(method);
-        let (input, output) = (found.input(), found.output());
-        let mut operation = operation(method.service, method.name, if method.server_streaming { LINES } else { JSON });
+        let input = found.input();
+        let output = found.output();
+        let content_type = if method.server_streaming { LINES } else { JSON };
+        let mut operation = operation(method.service, method.name, content_type);
         operation["requestBody"] = body(&reference(input.full_name()));
-        operation["responses"]["200"]["content"] = json!({ (if method.server_streaming { LINES } else { JSON }): { "schema": reference(output.full_name()) } });
+        operation["responses"]["200"]["content"][content_type]["schema"] = reference(output.full_name());
         paths.insert(method.path.to_owned(), json!({ "post": operation }));
         add_message(&mut schemas, &input);
         add_message(&mut schemas, &output);
@@ -159,6 +85,7 @@ fn kind_schema(kind: &str) -> Value {
     let text = json!({ "type": "string" });
     match kind {
         "texts" => json!({ "oneOf": [text, { "type": "array" }] }),
+        "objects" => json!({ "type": "array", "items": { "type": "object" } }),
         "strings" => json!({ "type": "array", "items": text }),
         "documents" => {
             let object = json!({ "type": "object", "properties": { "text": text }, "required": ["text"] });

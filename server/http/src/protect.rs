@@ -7,7 +7,7 @@ use axum::{
 };
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 
-use crate::{exchange::failed, json_rpc, shared::Shared};
+use crate::{api::json_rpc, exchange::failed, shared::Shared};
 
 /// Refuses requests of pages of other sites, and answers the preflight requests of pages that are allowed.
 pub(crate) async fn protect(State(shared): State<Shared>, request: Request, next: Next) -> Response {

@@ -16,36 +16,25 @@ use tonic_web::GrpcWebLayer;
 use tower::{Layer, ServiceExt, util::MapRequest};
 
 use crate::{
-    exchange::{failed, get_route, post_route, serve},
+    api::json_rpc,
+    endpoints::APIS,
+    exchange::{failed, serve},
     failure::Failure,
-    json_rpc, oip, openai, openapi,
+    openapi,
     protect::protect,
-    rerank,
     shared::{GrpcService, Settings, Shared},
-    tei, unread,
+    unread,
 };
 
 /// The routes. Requests are served on the runtime `offload`, and their extensions have an `Arc<dyn Account>`.
 pub fn router(grpc: GrpcService, offload: Handle, settings: Settings) -> Router {
     let shared = Shared { grpc, offload, settings: Arc::new(settings) };
-    let routes = Router::new()
-        .route("/embeddings", post_route(openai::error, openai::embeddings))
-        .route("/v1/embeddings", post_route(openai::error, openai::embeddings))
-        .route("/v1/models", get_route(openai::error, openai::models))
-        .route("/v1/models/{*name}", get_route(openai::error, openai::model))
-        .route("/v1/rerank", post_route(rerank::error, rerank::jina))
-        .route("/v2/rerank", post_route(rerank::error, rerank::cohere))
-        .route("/", post_route(tei::error, tei::predict))
-        .route("/embed", post_route(tei::error, tei::embed_inputs))
-        .route("/embed_all", post_route(tei::error, tei::embed_all))
-        .route("/rerank", post_route(tei::error, tei::rerank))
-        .route("/similarity", post_route(tei::error, tei::similarity))
-        .route("/tokenize", post_route(tei::error, tei::tokenize))
-        .route("/info", get_route(tei::error, tei::info))
-        .route("/health", get_route(tei::error, tei::health))
+    let endpoints = APIS.iter().flat_map(|api| api.endpoints.iter().map(|endpoint| (api.error, endpoint)));
+    let routes = endpoints
+        .fold(Router::new(), |routes, (error, endpoint)| routes.route(endpoint.path, endpoint.method_router(error)));
+    let routes = routes
         .route("/openapi.json", get(openapi::openapi))
         .route("/docs", get(openapi::docs))
-        .merge(oip::routes())
         .route("/{service}/{method}", post(call_or_grpc_web))
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)

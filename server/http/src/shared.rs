@@ -1,4 +1,4 @@
-//! What all routes share: the gRPC services, the runtime, and settings.
+//! State that all routes share: the gRPC services, the runtime, and settings.
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -12,14 +12,14 @@ use crate::{access::Access, graphs::Graphs};
 /// The gRPC services of the daemon in this process, with their layers.
 pub type GrpcService = BoxCloneSyncService<http::Request<GrpcBody>, http::Response<GrpcBody>, Infallible>;
 
-/// What the routes need besides the services.
+/// The settings of the routes.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Names and origins of requests.
     pub access: Access,
     /// Maximum size of a body in bytes.
     pub max_body: usize,
-    /// What arrays of token ids mean in OpenAI's API.
+    /// The meaning of arrays of token ids in OpenAI's API.
     pub token_arrays: TokenArrays,
     /// The model of requests that name none; empty means the built-in one.
     pub model: String,
@@ -48,7 +48,7 @@ pub(crate) struct Shared {
     pub(crate) settings: Arc<Settings>,
 }
 
-/// What arrays of token ids mean.
+/// The meaning of arrays of token ids.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TokenArrays {

@@ -8,7 +8,7 @@ const OPEN: [&str; 3] =
     ["/grpc.health.v1.Health/", "/grpc.reflection.v1.ServerReflection/", "/grpc.reflection.v1alpha.ServerReflection/"];
 
 /// The service of the Open Inference Protocol.
-const INFERENCE: &str = "/inference.GRPCInferenceService/";
+pub(crate) const INFERENCE: &str = "/inference.GRPCInferenceService/";
 
 /// Its methods that say as much as the health service, which need no credentials.
 const OPEN_INFERENCE: [&str; 2] = ["ServerLive", "ServerReady"];

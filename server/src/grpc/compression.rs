@@ -1,8 +1,9 @@
 //! Message compression. Requests may be compressed. Responses are compressed only if the client asks through its own metadata
 //! key: Python's and Go's gRPC accept gzip on every call, and deflating vectors or trees costs far more than sending them.
 
-use std::io::{self, Read, Write as _};
+use std::io::{self, Write as _};
 
+use accelerd_http::{Decompressed, read_within, zstd_decoder};
 use http::{HeaderMap, HeaderValue};
 use tonic::Status;
 
@@ -13,12 +14,6 @@ pub const COMPRESSION: &str = "accelerd-compression";
 
 /// Supported encodings, as the value of `grpc-accept-encoding`.
 const ACCEPTED: &str = "gzip,deflate,zstd,identity";
-
-/// Decompressed bytes are charged in steps of this size.
-const CHARGE_STEP: usize = 64 << 10;
-
-/// Base-2 logarithm of the largest window of a zstd frame: what `zstd -19` uses.
-const ZSTD_WINDOW_LOG: u32 = 23;
 
 /// A compression algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,14 +89,16 @@ impl Encoding {
         limit: usize,
         charge: &mut Charge,
     ) -> Result<Vec<u8>, DecompressError> {
-        match self {
-            Self::Gzip => read(flate2::read::GzDecoder::new(message), limit, charge),
-            Self::Deflate => read(flate2::read::ZlibDecoder::new(message), limit, charge),
-            Self::Zstd => {
-                let mut reader = zstd::Decoder::new(message).map_err(DecompressError::Malformed)?;
-                reader.window_log_max(ZSTD_WINDOW_LOG).map_err(DecompressError::Malformed)?;
-                read(reader, limit, charge)
-            }
+        let mut charge = |bytes| charge.grow(bytes);
+        let read = match self {
+            Self::Gzip => read_within(flate2::read::GzDecoder::new(message), limit, &mut charge),
+            Self::Deflate => read_within(flate2::read::ZlibDecoder::new(message), limit, &mut charge),
+            Self::Zstd => zstd_decoder(message).and_then(|decoder| read_within(decoder, limit, &mut charge)),
+        };
+        match read.map_err(DecompressError::Malformed)? {
+            Decompressed::Whole(out) => Ok(out),
+            Decompressed::TooLarge => Err(DecompressError::TooLarge),
+            Decompressed::Refused(refusal) => Err(DecompressError::Memory(refusal)),
         }
     }
 }
@@ -120,22 +117,6 @@ pub(super) enum DecompressError {
     Malformed(io::Error),
     /// Memory is exhausted.
     Memory(ApiError),
-}
-
-fn read(mut reader: impl Read, limit: usize, charge: &mut Charge) -> Result<Vec<u8>, DecompressError> {
-    let mut out = vec![];
-    loop {
-        let step = CHARGE_STEP.min(limit - out.len() + 1);
-        let before = out.len();
-        let read = reader.by_ref().take(step as u64).read_to_end(&mut out).map_err(DecompressError::Malformed)?;
-        if read == 0 {
-            return Ok(out);
-        }
-        if out.len() > limit {
-            return Err(DecompressError::TooLarge);
-        }
-        charge.grow((out.len() - before) as u64).map_err(DecompressError::Memory)?;
-    }
 }
 
 #[cfg(test)]

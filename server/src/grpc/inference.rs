@@ -21,13 +21,10 @@ use super::{
     cost::RequestCost,
 };
 use crate::{
-    auth::role::{self, Access},
+    auth::role::{self, Access, INFERENCE},
     status,
     transport::http1::CallAccount,
 };
-
-/// Prefix of the paths of its methods.
-const PREFIX: &str = "/inference.GRPCInferenceService/";
 
 /// Serves the methods.
 pub(super) struct InferenceService {
@@ -42,7 +39,7 @@ impl RequestCost for pb::ModelInferRequest {}
 impl InferenceService {
     /// Returns true if a path is that of one of the methods.
     pub(super) fn serves(path: &str) -> bool {
-        path.starts_with(PREFIX) && role::access(path) != Access::Unknown
+        path.starts_with(INFERENCE) && role::access(path) != Access::Unknown
     }
 
     /// Runs a call of a method that it serves.
@@ -52,7 +49,8 @@ impl InferenceService {
     {
         let account: Arc<dyn Account> = Arc::new(CallAccount(call_of(&request)));
         request.extensions_mut().insert(account);
-        let (calls, inference) = (self.calls.clone(), self.inference.clone());
+        let calls = self.calls.clone();
+        let inference = self.inference.clone();
         macro_rules! small {
             (|$inference:ident, $request:ident: $kind:ident| $response:expr) => {{
                 let handler = move |$request: tonic::Request<pb::$kind>| {
@@ -63,7 +61,7 @@ impl InferenceService {
                 Box::pin(async move { Ok(calls.small(request, serve).await) })
             }};
         }
-        match request.uri().path().strip_prefix(PREFIX).unwrap_or_default() {
+        match request.uri().path().strip_prefix(INFERENCE).unwrap_or_default() {
             "ModelInfer" => {
                 let handler = |request, charge| async move {
                     inference.model_infer(request, charge).await.map_err(|status| status::bounded(&status))
@@ -82,7 +80,10 @@ impl InferenceService {
             "ModelMetadata" => {
                 small!(|inference, request: ModelMetadataRequest| inference.model_metadata(request).await)
             }
-            _ => small!(|inference, request: RepositoryIndexRequest| inference.repository_index(request).await),
+            "RepositoryIndex" => {
+                small!(|inference, request: RepositoryIndexRequest| inference.repository_index(request).await)
+            }
+            _ => Box::pin(std::future::ready(Ok(status::unknown_method(request.uri().path()).into_http()))),
         }
     }
 }
@@ -92,7 +93,8 @@ fn stream<B>(inference: Inference, calls: CallRunner, request: Request<B>) -> ht
 where
     B: HttpBody<Data = Bytes, Error: Into<StdError>> + Send + 'static,
 {
-    let (headers, extensions) = (request.headers().clone(), request.extensions().clone());
+    let headers = request.headers().clone();
+    let extensions = request.extensions().clone();
     calls.stream(request, move |_caller, _context, requests| {
         let responses = requests.then(move |received| {
             let (inference, headers, extensions) = (inference.clone(), headers.clone(), extensions.clone());

@@ -67,7 +67,7 @@ const HEADER_OVERHEAD: usize = 32;
 const QUIET_GRACE: Duration = Duration::from_secs(1);
 
 /// Maximum time of calls that reached an evicted connection in time.
-const EVICTED_CALL_TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const EVICTED_CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A service that connections can serve; implemented for every matching tower service.
 pub(crate) trait HttpService<B>:

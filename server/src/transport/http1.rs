@@ -28,7 +28,8 @@ use tower::Service;
 use super::{
     call::Call,
     connection::{
-        Protocol, ShutdownTokens, WriteMonitor, header_bytes, max_age_elapsed, maybe_wait, quiet_within, until_quiet,
+        EVICTED_CALL_TIMEOUT, Protocol, ShutdownTokens, WriteMonitor, header_bytes, max_age_elapsed, maybe_wait,
+        quiet_within, until_quiet,
     },
     memory::MemoryKind,
     registry::{Connection, OpenCall},
@@ -43,9 +44,6 @@ const BUFFER: usize = 64 << 10;
 
 /// Its size until a large body arrives, and that of the buffer of responses.
 const SMALL_BUFFER: u64 = 8 << 10;
-
-/// Maximum time of a request that reached an evicted connection in time.
-const EVICTED_CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Serves a service over HTTP/1.1.
 pub(crate) struct Http1<S, B> {

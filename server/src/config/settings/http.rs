@@ -23,7 +23,7 @@ pub struct Http {
     /// Origins whose pages may call it.
     #[serde(deserialize_with = "deserialize::list")]
     pub origins: Vec<String>,
-    /// What arrays of token ids mean in OpenAI's API.
+    /// The meaning of arrays of token ids in OpenAI's API.
     #[serde(deserialize_with = "deserialize::choice")]
     pub token_arrays: TokenArrays,
     /// Model of requests that name none; empty means the built-in one.

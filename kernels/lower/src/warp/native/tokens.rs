@@ -82,7 +82,7 @@ pub(super) fn cpu_text(snippet: &str) -> Result<String, String> {
     }
     let mut text = String::new();
     let mut cuda = String::new();
-    // Whether each open conditional compiles its current branch.
+    // For each open conditional, true if its current branch is compiled.
     let mut open: Vec<bool> = vec![];
     for line in without_comments(snippet).lines() {
         let Some(directive) = line.trim_start().strip_prefix('#') else {
@@ -136,7 +136,10 @@ mod tests {
     fn tokens_are_those_of_c() {
         let text =
             |source| tokens(source).map(|all| all.iter().map(|token| token.text()).collect::<Vec<_>>().join(" "));
-        assert_eq!(text("a>>=1u;b=wp::min(.5f,1e-3f)-c").unwrap(), "a >>= 1u ; b = wp::min ( .5f , 1e-3f ) - c");
+        assert_eq!(
+            text("a>>=1u;b=wp::min(.5f,1e-3f)-c").expect("tokens"),
+            "a >>= 1u ; b = wp::min ( .5f , 1e-3f ) - c"
+        );
         assert_eq!(text("x = \"s\"").unwrap_err(), "unsupported character `\\\"`");
     }
 
@@ -144,9 +147,12 @@ mod tests {
     fn the_branch_of_the_cpu_is_taken() {
         let snippet =
             "/* a\n b */ int x = 1; // c\n#if defined(__CUDA_ARCH__)\nx = 2;\n#else\nx = 3;\n#endif\nreturn x;";
-        let text: Vec<_> = cpu_text(snippet).unwrap().split_whitespace().map(str::to_owned).collect();
+        let text: Vec<_> = cpu_text(snippet).expect("it is for CPUs").split_whitespace().map(str::to_owned).collect();
         assert_eq!(text.join(" "), "int x = 1; x = 3; return x;");
-        assert_eq!(cpu_text("#ifdef __CUDA_ARCH__\n__syncwarp(0xffffffffu);\n#endif").unwrap().trim(), "");
+        assert_eq!(
+            cpu_text("#ifdef __CUDA_ARCH__\n__syncwarp(0xffffffffu);\n#endif").expect("nothing is left").trim(),
+            ""
+        );
         assert_eq!(cpu_text("#ifdef __CUDA_ARCH__\nx = 1;\n#endif").unwrap_err(), "it computes in CUDA only");
         assert_eq!(cpu_text("#if __CUDA_ARCH__ > 700").unwrap_err(), "unsupported directive `#if __CUDA_ARCH__ > 700`");
     }

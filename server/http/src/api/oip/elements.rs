@@ -74,7 +74,8 @@ pub(super) struct Elements<'a>(&'a Tensor);
 impl<'a> Elements<'a> {
     /// Fails if JSON lacks the type or one of the numbers.
     pub(super) fn of(tensor: &'a Tensor) -> Result<Self, Failure> {
-        let (name, datatype) = (&tensor.name, tensor.datatype.name());
+        let name = &tensor.name;
+        let datatype = tensor.datatype.name();
         let refused = |what: String| {
             let message = format!("{name}: JSON has no {what}: set the parameter binary_data of the output");
             Err(Failure { field: Some("outputs".to_owned()), ..Failure::new(StatusCode::BAD_REQUEST, message) })

@@ -1,6 +1,6 @@
 //! The protocol over HTTP.
 
-use axum::{Router, response::Response};
+use axum::response::Response;
 use futures::{FutureExt, future::BoxFuture};
 use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
@@ -8,43 +8,31 @@ use serde_json::{Value, json};
 use super::{
     http_request,
     http_response::{BINARY, HEADER_LENGTH, respond},
-    infer, metadata, models,
+    infer,
+    metadata::{EXTENSIONS, NAME},
+    models,
 };
 use crate::{
+    api::models as loaded,
     body::expect_type,
-    exchange::{Exchange, JSON, get_route, post_route},
+    exchange::{Exchange, JSON},
     failure::Failure,
-    shared::Shared,
 };
 
-/// The name of the server.
-pub(super) const NAME: &str = "accelerd";
-/// The extensions of the protocol.
-pub(super) const EXTENSIONS: [&str; 2] = ["binary_tensor_data", "model_repository"];
 const MODELS: &str = "/v2/models/";
 
-/// The routes.
-pub(crate) fn routes() -> Router<Shared> {
-    Router::new()
-        .route("/v2", get_route(error, server))
-        .route("/v2/health/live", get_route(error, live))
-        .route("/v2/health/ready", get_route(error, ready))
-        .route("/v2/repository/index", post_route(error, index))
-        .route("/v2/models/{*model}", get_route(error, model).merge(post_route(error, infer)))
-}
-
 /// A failure in the protocol's form.
-fn error(failure: &Failure) -> Value {
+pub(crate) fn error(failure: &Failure) -> Value {
     json!({ "error": failure.message })
 }
 
 /// `GET /v2/health/live`.
-fn live(exchange: Exchange) -> BoxFuture<'static, Result<Response, Failure>> {
+pub(crate) fn live(exchange: Exchange) -> BoxFuture<'static, Result<Response, Failure>> {
     async move { exchange.respond_bytes(vec![], JSON) }.boxed()
 }
 
 /// `GET /v2/health/ready`.
-fn ready(exchange: Exchange) -> BoxFuture<'static, Result<Response, Failure>> {
+pub(crate) fn ready(exchange: Exchange) -> BoxFuture<'static, Result<Response, Failure>> {
     async move {
         if exchange.is_serving().await? {
             return exchange.respond_bytes(vec![], JSON);
@@ -55,21 +43,21 @@ fn ready(exchange: Exchange) -> BoxFuture<'static, Result<Response, Failure>> {
 }
 
 /// `GET /v2`. Callers without rights are refused.
-fn server(exchange: Exchange) -> BoxFuture<'static, Result<Response, Failure>> {
+pub(crate) fn server(exchange: Exchange) -> BoxFuture<'static, Result<Response, Failure>> {
     async move {
-        metadata::list(&exchange).await?;
+        loaded::list(&exchange).await?;
         exchange.respond(&json!({ "name": NAME, "version": env!("CARGO_PKG_VERSION"), "extensions": EXTENSIONS }), 0)
     }
     .boxed()
 }
 
 /// `POST /v2/repository/index`.
-fn index(exchange: Exchange) -> BoxFuture<'static, Result<Response, Failure>> {
+pub(crate) fn index(exchange: Exchange) -> BoxFuture<'static, Result<Response, Failure>> {
     async move { exchange.respond(&models::index(&exchange).await?, 0) }.boxed()
 }
 
 /// `GET` of a model or its readiness.
-fn model(exchange: Exchange) -> BoxFuture<'static, Result<Response, Failure>> {
+pub(crate) fn model(exchange: Exchange) -> BoxFuture<'static, Result<Response, Failure>> {
     async move {
         let ModelPath { name, version, action } = ModelPath::of(exchange.parts.uri.path())?;
         let found = models::describe(&exchange, &name, &version).await?;
@@ -79,7 +67,7 @@ fn model(exchange: Exchange) -> BoxFuture<'static, Result<Response, Failure>> {
 }
 
 /// `POST` of a request to infer.
-fn infer(exchange: Exchange) -> BoxFuture<'static, Result<Response, Failure>> {
+pub(crate) fn infer(exchange: Exchange) -> BoxFuture<'static, Result<Response, Failure>> {
     async move {
         let mut exchange = exchange;
         let path = ModelPath::of(exchange.parts.uri.path())?;
@@ -108,7 +96,7 @@ fn header_length(headers: &HeaderMap, body: usize) -> Result<usize, Failure> {
     })
 }
 
-/// What a path asks of a model.
+/// The request of a path of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
     Describe,

@@ -12,6 +12,7 @@ use serde::{
     ser::SerializeSeq,
 };
 
+use super::models;
 use crate::{exchange::Exchange, failure::Failure};
 
 /// Texts or lists of token ids, alone or as a list.
@@ -110,7 +111,7 @@ pub(crate) struct Vectors {
 pub(crate) async fn embed(exchange: &Exchange, request: &pb::EmbedRequest) -> Result<Vectors, Failure> {
     let response = exchange.call(embed_service::EMBED, request).await?;
     let pb::EmbedResponse { embeddings, token_counts, model, .. } = response;
-    let missing = || Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "the response has no vectors");
+    let missing = || Failure::internal("the response has no vectors");
     Ok(Vectors { tensor: embeddings.ok_or_else(missing)?, token_counts, model })
 }
 
@@ -179,14 +180,12 @@ impl Document {
 
 /// The name of the reranker of a request without one: the only cross-encoder that is loaded, if no setting names one.
 pub(crate) async fn reranker(exchange: &Exchange, asked: Option<String>) -> Result<String, Failure> {
-    let configured = &exchange.shared.settings.reranker;
-    if let Some(name) =
-        asked.filter(|name| !name.is_empty()).or_else(|| Some(configured.clone())).filter(|name| !name.is_empty())
-    {
+    let configured = exchange.shared.settings.reranker.clone();
+    if let Some(name) = [asked.unwrap_or_default(), configured].into_iter().find(|name| !name.is_empty()) {
         return Ok(name);
     }
-    let models = exchange.call(embed_service::LIST_MODELS, &pb::ListModelsRequest {}).await?.models;
-    let mut encoders = models.into_iter().filter(|model| model.cross_encoder).map(|model| model.name);
+    let mut encoders =
+        models::list(exchange).await?.into_iter().filter(|model| model.cross_encoder).map(|model| model.name);
     match (encoders.next(), encoders.next()) {
         (Some(only), None) => Ok(only),
         (None, _) => Err(Failure::new(StatusCode::NOT_FOUND, "no reranker is loaded; see the setting models.preload")),

@@ -4,7 +4,6 @@ use accelerd_proto::{
     methods::embed_service,
     v1::{self as pb, embed_request},
 };
-use http::StatusCode;
 
 pub(crate) use super::request::Request;
 pub(super) use super::request::Response;
@@ -64,7 +63,7 @@ async fn embed(exchange: &Exchange, request: Request, received: impl Send) -> Re
     };
     let held = (received, text, held);
     let response: pb::EmbedResponse = exchange.call_releasing(embed_service::EMBED, embed_request, held).await?;
-    let missing = || Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "the response has no vectors");
+    let missing = || Failure::internal("the response has no vectors");
     of_service(EMBEDDING, response.embeddings.ok_or_else(missing)?)
 }
 

@@ -1,7 +1,6 @@
 //! A request of inference and its response, as both wires have them, and what they are checked for.
 
 use accelerd_proto::v1 as pb;
-use http::StatusCode;
 
 use super::{datatype::Datatype, parameters::Parameters, tensor::Tensor};
 use crate::failure::Failure;
@@ -29,7 +28,7 @@ pub(crate) struct Request {
     pub(super) outputs: Vec<String>,
 }
 
-/// What was inferred.
+/// The outputs of a model.
 #[derive(Debug)]
 pub(super) struct Response {
     pub(super) model: String,
@@ -40,8 +39,8 @@ pub(super) struct Response {
 
 /// A tensor of a service as an output.
 pub(super) fn of_service(name: &str, tensor: pb::Tensor) -> Result<Tensor, Failure> {
-    let datatype = Datatype::of(tensor.dtype())
-        .ok_or_else(|| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, format!("{name} has an unknown type")))?;
+    let datatype =
+        Datatype::of(tensor.dtype()).ok_or_else(|| Failure::internal(format!("{name} has an unknown type")))?;
     Ok(Tensor { name: name.to_owned(), datatype, shape: tensor.shape, data: tensor.data })
 }
 

@@ -61,7 +61,7 @@ impl Datatype {
         TABLE.iter().find(|row| row.2 == dtype && dtype != Dtype::Unspecified).map(|row| row.0)
     }
 
-    /// What the daemon calls it; [`Dtype::Unspecified`] for [`Self::Bytes`].
+    /// The type of the daemon; [`Dtype::Unspecified`] for [`Self::Bytes`].
     pub(super) fn dtype(self) -> Dtype {
         TABLE.iter().find(|row| row.0 == self).map_or(Dtype::Unspecified, |row| row.2)
     }

@@ -3,7 +3,8 @@
 
 use tiktoken_rs::{CoreBPE, cl100k_base_singleton};
 
-use crate::{failure::Failure, shared::TokenArrays, vectors::Inputs};
+use super::vectors::Inputs;
+use crate::{failure::Failure, shared::TokenArrays};
 
 /// Replaces arrays of token ids by texts, unless they are those of the model.
 pub(crate) fn decode(inputs: Inputs, meaning: TokenArrays) -> Result<Inputs, Failure> {

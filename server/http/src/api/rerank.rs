@@ -6,11 +6,8 @@ use futures::{FutureExt, future::BoxFuture};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::{
-    exchange::Exchange,
-    failure::Failure,
-    vectors::{Document, reranker},
-};
+use super::vectors::{Document, reranker};
+use crate::{exchange::Exchange, failure::Failure};
 
 /// A request to rank documents. Unknown fields are ignored.
 #[derive(Deserialize)]

@@ -1,20 +1,19 @@
 //! The API of OpenAI: embeddings and models.
 
-use accelerd_proto::{methods::embed_service, v1 as pb};
+use accelerd_proto::v1 as pb;
 use axum::response::Response;
 use futures::{FutureExt, future::BoxFuture};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::{
-    exchange::Exchange,
-    failure::Failure,
-    token_arrays,
+use super::{
+    models, token_arrays,
     vectors::{Inputs, Vector, embed},
 };
+use crate::{exchange::Exchange, failure::Failure};
 
-/// A request for embeddings. Unknown fields, such as `user`, are ignored, and null is as no value, which LiteLLM sends.
+/// A request for embeddings. Unknown fields, such as `user`, are ignored. A null, which LiteLLM sends, means that there is no value.
 #[derive(Deserialize)]
 struct EmbeddingsRequest {
     model: Option<String>,
@@ -23,7 +22,7 @@ struct EmbeddingsRequest {
     dimensions: Option<u32>,
 }
 
-/// How vectors are written.
+/// The form of vectors in the response.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum EncodingFormat {
     /// Lists of numbers.
@@ -135,9 +134,9 @@ fn check_not_empty(input: &Inputs) -> Result<(), Failure> {
 }
 
 /// `GET /v1/models`.
-pub(crate) fn models(exchange: Exchange) -> BoxFuture<'static, Result<Response, Failure>> {
+pub(crate) fn all_models(exchange: Exchange) -> BoxFuture<'static, Result<Response, Failure>> {
     async move {
-        let data: Vec<_> = list_models(&exchange).await?.iter().flat_map(objects).collect();
+        let data: Vec<_> = models::list(&exchange).await?.iter().flat_map(objects).collect();
         exchange.respond(&json!({ "object": "list", "data": data }), 0)
     }
     .boxed()
@@ -148,28 +147,18 @@ pub(crate) fn model(exchange: Exchange) -> BoxFuture<'static, Result<Response, F
     async move {
         let path = exchange.parts.uri.path();
         let encoded = path.strip_prefix("/v1/models/").unwrap_or_default();
-        let name = percent_decoded(encoded);
-        let found = list_models(&exchange).await?.iter().flat_map(objects).find(|object| object["id"] == name);
+        let name = percent_encoding::percent_decode_str(encoded).decode_utf8_lossy();
+        let found = models::list(&exchange).await?.iter().flat_map(objects).find(|object| object["id"] == *name);
         let unknown = || Failure::new(StatusCode::NOT_FOUND, format!("the model {name:?} is not loaded"));
         exchange.respond(&found.ok_or_else(unknown)?, 0)
     }
     .boxed()
 }
 
-async fn list_models(exchange: &Exchange) -> Result<Vec<pb::Model>, Failure> {
-    Ok(exchange.call(embed_service::LIST_MODELS, &pb::ListModelsRequest {}).await?.models)
-}
-
 /// The objects of a model, one for each of its names.
 fn objects(model: &pb::Model) -> impl Iterator<Item = Value> {
-    let names = std::iter::once(&model.name).chain(&model.aliases);
     // Clients read the time of creation, which the daemon does not know.
-    names.map(|name| json!({ "id": name, "object": "model", "created": 0, "owned_by": "accelerd" }))
-}
-
-/// The text of a part of a path.
-fn percent_decoded(text: &str) -> String {
-    percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
+    models::names(model).map(|name| json!({ "id": name, "object": "model", "created": 0, "owned_by": "accelerd" }))
 }
 
 #[cfg(test)]

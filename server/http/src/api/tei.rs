@@ -9,12 +9,11 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::{Value, json};
 
-use crate::{
-    exchange::Exchange,
-    failure::Failure,
-    rerank,
+use super::{
+    models, rerank,
     vectors::{Inputs, Vector, embed, reranker},
 };
+use crate::{exchange::Exchange, failure::Failure};
 
 /// A request for vectors.
 #[derive(Deserialize)]
@@ -244,12 +243,11 @@ pub(crate) fn predict(exchange: Exchange) -> BoxFuture<'static, Result<Response,
 /// `GET /info`.
 pub(crate) fn info(exchange: Exchange) -> BoxFuture<'static, Result<Response, Failure>> {
     async move {
-        let models = exchange.call(embed_service::LIST_MODELS, &pb::ListModelsRequest {}).await?.models;
+        let models = models::list(&exchange).await?;
         let name = exchange.shared.settings.model_or_default(String::new());
         let name = if name.is_empty() { "builtin" } else { &name };
-        let is_named = |model: &&pb::Model| model.name == name || model.aliases.iter().any(|alias| alias == name);
         let missing = || Failure::new(StatusCode::NOT_FOUND, format!("the model {name:?} of http.model is not loaded"));
-        let model = models.iter().find(is_named).ok_or_else(missing)?;
+        let model = models::named(&models, name).ok_or_else(missing)?;
         let kind = if model.cross_encoder {
             json!({ "reranker": { "id2label": { "0": "LABEL_0" }, "label2id": { "LABEL_0": 0 } } })
         } else {

@@ -6,33 +6,32 @@ use http::StatusCode;
 use super::{
     datatype::Datatype,
     graph,
-    metadata::{IndexEntry, Metadata, TensorMetadata, VERSION, check_version, list},
+    metadata::{IndexEntry, Metadata, TensorMetadata, VERSION, check_version},
     request::{DOCUMENTS, EMBEDDING, QUERY, SCORES, TEXT},
 };
-use crate::{exchange::Exchange, failure::Failure};
+use crate::{api::models, exchange::Exchange, failure::Failure};
 
 /// Describes a version of a model; an empty one is the newest.
 pub(super) async fn describe(exchange: &Exchange, name: &str, version: &str) -> Result<Metadata, Failure> {
-    let listed = list(exchange).await?;
+    let listed = models::list(exchange).await?;
     if let Some(loaded) = graph::load(exchange, name).await? {
         check_version(name, version, loaded.version)?;
         return loaded.describe(name);
     }
     check_version(name, version, VERSION)?;
-    find(name, listed)
+    find(name, &listed)
 }
 
 /// Describes an encoder or a reranker.
 pub(super) async fn of_service(exchange: &Exchange, name: &str) -> Result<Metadata, Failure> {
-    find(name, list(exchange).await?)
+    find(name, &models::list(exchange).await?)
 }
 
 /// All models by their names.
 pub(super) async fn index(exchange: &Exchange) -> Result<Vec<IndexEntry>, Failure> {
     let entry = |name, version: u64| IndexEntry { name, version: version.to_string(), state: "READY" };
-    let models = list(exchange).await?.into_iter();
-    let names = models.flat_map(|model| std::iter::once(model.name).chain(model.aliases));
-    let mut entries: Vec<_> = names.map(|name| entry(name, VERSION)).collect();
+    let listed = models::list(exchange).await?;
+    let mut entries: Vec<_> = listed.iter().flat_map(models::names).map(|name| entry(name.clone(), VERSION)).collect();
     let graphs = graph::list(exchange).await?;
     entries.retain(|entry| graphs.iter().all(|(name, _)| *name != entry.name));
     entries.extend(graphs.into_iter().map(|(name, version)| entry(name, version)));
@@ -40,10 +39,9 @@ pub(super) async fn index(exchange: &Exchange) -> Result<Vec<IndexEntry>, Failur
     Ok(entries)
 }
 
-fn find(name: &str, models: Vec<pb::Model>) -> Result<Metadata, Failure> {
-    let model = models.into_iter().find(|model| model.name == name || model.aliases.iter().any(|alias| alias == name));
+fn find(name: &str, listed: &[pb::Model]) -> Result<Metadata, Failure> {
     let unknown = || Failure::new(StatusCode::NOT_FOUND, format!("no model {name:?} is loaded"));
-    Ok(metadata(name, &model.ok_or_else(unknown)?))
+    Ok(metadata(name, models::named(listed, name).ok_or_else(unknown)?))
 }
 
 fn metadata(name: &str, model: &pb::Model) -> Metadata {

@@ -1,7 +1,7 @@
 //! Responses of inference over HTTP: JSON, which the binary data of outputs may follow.
 
 use axum::response::Response;
-use http::{HeaderName, StatusCode};
+use http::HeaderName;
 use serde::Serialize;
 
 use super::{elements::Elements, http_request::BinaryOutputs, infer, tensor::Tensor};
@@ -53,8 +53,7 @@ pub(super) fn respond(
         let bytes: usize = response.outputs.iter().map(|output| output.data.len()).sum();
         return exchange.respond(&header, bytes.saturating_mul(3));
     }
-    let mut body = serde_json::to_vec(&header)
-        .map_err(|error| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+    let mut body = serde_json::to_vec(&header).map_err(Failure::internal)?;
     let header_length = body.len();
     response.outputs.iter().filter(is_binary).for_each(|output| body.extend_from_slice(&output.data));
     let mut response = exchange.respond_bytes(body, BINARY)?;

@@ -7,7 +7,6 @@ use accelerd_proto::{
     v1::{self as pb, tensor_input::Source},
 };
 use bytes::Bytes;
-use http::StatusCode;
 use prost::Message;
 use tokio::task::spawn_blocking;
 
@@ -18,6 +17,7 @@ use super::{
     tensor::Tensor,
 };
 use crate::{
+    api::models,
     caller::{Account, Held},
     exchange::Exchange,
     failure::Failure,
@@ -37,7 +37,8 @@ pub(super) async fn load(exchange: &Exchange, model: &str) -> Result<Option<Load
     if settings.graphs.is_empty() {
         return Ok(None);
     }
-    let (account, model) = (Arc::clone(&exchange.caller.account), model.to_owned());
+    let account = Arc::clone(&exchange.caller.account);
+    let model = model.to_owned();
     on_thread(move || read(&settings.graphs, &model, &*account, settings.max_body)).await
 }
 
@@ -50,12 +51,11 @@ pub(super) async fn list(exchange: &Exchange) -> Result<Vec<(String, u64)>, Fail
 async fn on_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
-    let failed = || Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "the request failed by a fault of the daemon");
-    spawn_blocking(work).await.unwrap_or_else(|_panic| Err(failed()))
+    spawn_blocking(work).await.unwrap_or_else(|_panic| Err(Failure::fault()))
 }
 
 fn unreadable(what: &str, error: &dyn std::fmt::Display) -> Failure {
-    Failure::new(StatusCode::INTERNAL_SERVER_ERROR, format!("{what} cannot be read: {error}"))
+    Failure::internal(format!("{what} cannot be read: {error}"))
 }
 
 fn read(graphs: &Graphs, model: &str, account: &dyn Account, limit: usize) -> Result<Option<Loaded>, Failure> {
@@ -105,7 +105,7 @@ pub(super) async fn execute(
         Ok(prepared) => prepared,
         Err(failure) => {
             // Callers without rights learn nothing about the graph.
-            metadata::list(exchange).await?;
+            models::list(exchange).await?;
             return Err(failure);
         }
     };

@@ -13,8 +13,9 @@ use tonic::{Response, Status};
 
 use super::{
     datatype::Datatype,
-    http_routes::{EXTENSIONS, NAME},
-    infer, metadata, models,
+    infer,
+    metadata::{self, EXTENSIONS, NAME},
+    models,
     parameters::Parameters,
     tensor::{Tensor, put_bytes},
 };
@@ -24,7 +25,7 @@ use crate::{
     shared::{GrpcService, Settings, Shared},
 };
 
-/// What the methods of `inference.GRPCInferenceService` do. The extensions of requests have an `Arc<dyn Account>`.
+/// The methods of `inference.GRPCInferenceService`, as calls of the services of the daemon. The extensions of requests have an `Arc<dyn Account>`.
 #[derive(Clone)]
 pub struct Inference(Shared);
 
@@ -122,7 +123,7 @@ impl Inference {
     }
 }
 
-/// What `ServerMetadata` returns.
+/// The response of `ServerMetadata`.
 pub fn server_metadata() -> pb::ServerMetadataResponse {
     pb::ServerMetadataResponse {
         name: NAME.to_owned(),
@@ -135,7 +136,8 @@ pub fn server_metadata() -> pb::ServerMetadataResponse {
 pub(crate) fn from_grpc(message: pb::ModelInferRequest) -> Result<infer::Request, Failure> {
     let pb::ModelInferRequest { model_name, model_version, id, parameters, inputs, outputs, raw_input_contents } =
         message;
-    let (expected, got) = (inputs.len(), raw_input_contents.len());
+    let expected = inputs.len();
+    let got = raw_input_contents.len();
     if got != 0 && got != expected {
         let message = format!("expected none, or one for each of the {expected} inputs, got {got}");
         return Err(Failure::invalid("raw_input_contents", message));
@@ -232,7 +234,8 @@ fn elements(name: &str, datatype: Datatype, contents: &InferTensorContents) -> R
 
 fn to_grpc(response: infer::Response) -> pb::ModelInferResponse {
     let infer::Response { model, version, id, outputs } = response;
-    let (mut described, mut raw) = (vec![], vec![]);
+    let mut described = vec![];
+    let mut raw = vec![];
     for Tensor { name, datatype, shape, data } in outputs {
         described.push(InferOutputTensor { name, datatype: datatype.name().to_owned(), shape, ..Default::default() });
         raw.push(data);

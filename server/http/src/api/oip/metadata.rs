@@ -1,16 +1,19 @@
-//! What is said of a model, and which versions it has.
+//! Descriptions of the server and of models, and the versions of models.
 
-use accelerd_proto::{methods::embed_service, v1 as pb};
 use http::StatusCode;
 use serde::Serialize;
 
 use super::datatype::Datatype;
-use crate::{exchange::Exchange, failure::Failure};
+use crate::failure::Failure;
 
+/// The name of the server.
+pub(super) const NAME: &str = "accelerd";
+/// The extensions of the protocol.
+pub(super) const EXTENSIONS: [&str; 2] = ["binary_tensor_data", "model_repository"];
 /// The version of encoders and rerankers.
 pub(super) const VERSION: u64 = 1;
 
-/// What a model reads and returns.
+/// A model with its inputs and outputs.
 #[derive(Debug, Serialize)]
 pub(super) struct Metadata {
     pub(super) name: String,
@@ -40,11 +43,6 @@ impl TensorMetadata {
     pub(super) fn new(name: &str, datatype: Datatype, shape: &[i64]) -> Self {
         Self { name: name.to_owned(), datatype: datatype.name(), shape: shape.to_vec() }
     }
-}
-
-/// The loaded encoders and rerankers. Callers without rights are refused here.
-pub(super) async fn list(exchange: &Exchange) -> Result<Vec<pb::Model>, Failure> {
-    Ok(exchange.call(embed_service::LIST_MODELS, &pb::ListModelsRequest {}).await?.models)
 }
 
 pub(super) fn check_version(name: &str, asked: &str, version: u64) -> Result<(), Failure> {

@@ -94,19 +94,19 @@ pub(crate) fn decode(descriptor: MessageDescriptor, text: &[u8]) -> Result<Dynam
 /// Its values are charged while it is encoded, and its text until it is sent. The end is put after it.
 fn encode(exchange: &Exchange, descriptor: MessageDescriptor, message: Bytes, end: &[u8]) -> Result<Bytes, Failure> {
     let values = message.len().saturating_mul(VALUES_PER_BYTE);
-    let held = exchange.caller.account.charge_response(values as u64)?;
-    let mut text = json(descriptor, message)?;
-    text.extend_from_slice(end);
-    exchange.charged(text, Some((held, values)))
+    exchange.charged(values, || {
+        let mut text = json(descriptor, message)?;
+        text.extend_from_slice(end);
+        Ok(text)
+    })
 }
 
 fn json(descriptor: MessageDescriptor, message: Bytes) -> Result<Vec<u8>, Failure> {
-    let failed = |error: String| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, error);
-    let message = DynamicMessage::decode(descriptor, message).map_err(|error| failed(error.to_string()))?;
+    let message = DynamicMessage::decode(descriptor, message).map_err(Failure::internal)?;
     let mut text = vec![];
     let options = SerializeOptions::new().skip_default_fields(false);
     let written = message.serialize_with_options(&mut Serializer::new(&mut text), &options);
-    written.map_err(|error| failed(error.to_string()))?;
+    written.map_err(Failure::internal)?;
     Ok(text)
 }
 
@@ -121,7 +121,7 @@ fn stream_response(exchange: Exchange, output: MessageDescriptor, replies: Repli
         };
         Some((Ok(line), None))
     });
-    let mut response = Response::new(exchange::lines(lines));
+    let mut response = Response::new(Body::from_stream(lines));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(LINES));
     response
 }

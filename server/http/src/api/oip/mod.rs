@@ -7,7 +7,7 @@ mod graph;
 mod grpc;
 mod http_request;
 mod http_response;
-mod http_routes;
+pub(crate) mod http_routes;
 pub(crate) mod infer;
 mod metadata;
 mod models;
@@ -18,4 +18,4 @@ mod tensor;
 mod tests;
 
 pub use self::grpc::{Inference, server_metadata};
-pub(crate) use self::{grpc::from_grpc, http_request::decode, http_routes::routes};
+pub(crate) use self::{grpc::from_grpc, http_request::decode};
