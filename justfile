@@ -110,6 +110,10 @@ notices:
 proto-release:
     cd proto && buf build --output accelerd.binpb
 
+# Makes dist/release: tarball, wheels, Debian package, notices, SBOM and checksums; builds tools that have no packages; slow.
+release *ARGS:
+    bash deploy/packages/release {{ ARGS }}
+
 # Builds dist/ for a CUDA machine without Rust.
 dist:
     bash tests/dist

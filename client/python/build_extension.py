@@ -2,11 +2,14 @@
 
     python build_extension.py [FOLDER]
 
-writes it into FOLDER, by default next to the package's sources. `hatch_build.py` calls it for wheels.
+writes it into FOLDER, by default next to the package's sources. `hatch_build.py` calls it for wheels. From Python 3.11
+on it has the stable ABI, so that one build serves all later versions. The environment variable CC names another
+compiler.
 """
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 import sys
@@ -21,9 +24,19 @@ class CompileError(Exception):
     """The compiler or Python.h is missing, or the compiler failed."""
 
 
+#: The first version of CPython whose stable ABI has buffers, and the macro that asks for it.
+STABLE_ABI = (3, 11)
+STABLE_ABI_MACRO = "-DPy_LIMITED_API=0x030B0000"
+
+
+def has_stable_abi() -> bool:
+    """Return whether the extension has the stable ABI when the running Python builds it."""
+    return sys.implementation.name == "cpython" and sys.version_info >= STABLE_ABI
+
+
 def file_name() -> str:
     """Return the extension's file name for the running Python."""
-    return SOURCE.stem + str(sysconfig.get_config_var("EXT_SUFFIX"))
+    return SOURCE.stem + (".abi3.so" if has_stable_abi() else str(sysconfig.get_config_var("EXT_SUFFIX")))
 
 
 def compile_extension(folder: Path) -> Path:
@@ -33,10 +46,12 @@ def compile_extension(folder: Path) -> Path:
         raise CompileError(f"there is no {include}/Python.h")
     target = folder / file_name()
     flags = ["-O2", "-shared", "-fPIC", f"-I{include}", str(SOURCE), "-o", str(target)]
+    if has_stable_abi():
+        flags.append(STABLE_ABI_MACRO)
     if sys.platform == "darwin":
         flags += ["-undefined", "dynamic_lookup"]
     failures = []
-    for compiler in dict.fromkeys([str(sysconfig.get_config_var("CC") or "cc"), "cc"]):
+    for compiler in dict.fromkeys([os.environ.get("CC") or str(sysconfig.get_config_var("CC") or "cc"), "cc"]):
         try:
             done = subprocess.run([*shlex.split(compiler), *flags], capture_output=True, text=True)
         except OSError as missing:

@@ -57,8 +57,14 @@ fn main() {
 fn build(arch: &str, settings: &Settings) {
     let arch = arch.parse().unwrap_or_else(|reason| panic!("{reason}"));
     let cache = settings.kernel_cache.as_deref().expect("--build needs --cache");
-    let built =
-        cuda::compile_kernels(&ops::modules(), &[arch], cache, &settings.cuda_library_paths, &LoadProgress::default());
+    let built = cuda::compile_kernels(
+        &ops::modules(),
+        &[arch],
+        cuda::KernelFolder::Cache,
+        cache,
+        &settings.cuda_library_paths,
+        &LoadProgress::default(),
+    );
     for one in built.unwrap_or_else(|reason| panic!("{reason}")) {
         println!("{:24} {:8} bytes{}", one.module, one.bytes, if one.cached { ", cached" } else { "" });
     }

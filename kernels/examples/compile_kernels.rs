@@ -18,9 +18,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     let named = args.map(|arg| arg.parse()).collect::<Result<Vec<Arch>, _>>()?;
     let archs = if named.is_empty() { Arch::SUPPORTED.to_vec() } else { named };
     let nvrtc = env::var_os("ACCELERD_NVRTC_PATH").map(Into::into);
-    for image in
-        cuda::compile_kernels(&ops::modules(), &archs, Path::new(&folder), nvrtc.as_slice(), &LoadProgress::default())?
-    {
+    for image in cuda::compile_kernels(
+        &ops::modules(),
+        &archs,
+        cuda::KernelFolder::Cache,
+        Path::new(&folder),
+        nvrtc.as_slice(),
+        &LoadProgress::default(),
+    )? {
         println!("{} {} {} bytes", image.module, image.arch, image.bytes);
     }
     Ok(())

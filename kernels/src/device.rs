@@ -55,8 +55,10 @@ pub struct Settings {
     pub cpu_threads: usize,
     /// CUDA ordinals to use; empty uses all.
     pub cuda_ordinals: Vec<u32>,
-    /// Folders searched for libnvrtc and libcublasLt in addition to the loader's search path.
+    /// Folders searched for libnvrtc and libcublasLt before all others.
     pub cuda_library_paths: Vec<PathBuf>,
+    /// Folder of compiled kernels that the installation contains, if it does; it is only read.
+    pub installed_kernels: Option<PathBuf>,
     /// Folder of the compiled-kernel cache; `None` compiles the kernels at every start.
     pub kernel_cache: Option<PathBuf>,
     /// Maximum size of the kernel cache.

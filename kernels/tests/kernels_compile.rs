@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, env, path::PathBuf};
 use accelerd_kernels::{
     LoadProgress, Settings,
     cpu::Pool,
-    cuda::{self, Arch},
+    cuda::{self, Arch, KernelFolder},
     ops::modules,
 };
 use rayon::prelude::*;
@@ -33,8 +33,9 @@ fn kernels_compile_as_in_a_daemon_and_are_cached() {
     let modules: Vec<_> = modules().into_iter().filter(|module| OPTIMISED_MODULES.contains(&module.name)).collect();
     let compile = || {
         let progress = LoadProgress::default();
-        let built = cuda::compile_kernels(&modules, &[OPTIMISED], cache.path(), &folders(), &progress)
-            .unwrap_or_else(|e| panic!("{e}"));
+        let built =
+            cuda::compile_kernels(&modules, &[OPTIMISED], KernelFolder::Cache, cache.path(), &folders(), &progress)
+                .unwrap_or_else(|e| panic!("{e}"));
         let compiled = built.iter().filter(|one| !one.cached).count();
         let expected = [built.len(), built.len(), compiled].map(|count| count as u64);
         assert_eq!([progress.total(), progress.loaded(), progress.compiled()], expected);
@@ -91,21 +92,48 @@ fn module_and_kernel_names_are_unique() {
 }
 
 #[test]
+fn kernels_of_an_installation_serve_every_version_of_the_compiler() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let modules: Vec<_> = modules().into_iter().filter(|module| module.name == OPTIMISED_MODULES[2]).collect();
+    let compile = |kind| {
+        let progress = LoadProgress::default();
+        let built = cuda::compile_kernels(&modules, &[OPTIMISED], kind, folder.path(), &folders(), &progress);
+        built.unwrap_or_else(|e| panic!("{e}"))[0].cached
+    };
+    assert!(!compile(KernelFolder::Cache));
+    assert!(!compile(KernelFolder::Installation), "an entry of the cache serves one version only");
+    assert!(compile(KernelFolder::Installation));
+}
+
+#[test]
 fn an_unwritable_cache_folder_is_an_error() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = folder.path().join("file");
     std::fs::write(&file, "").expect("written");
-    let error = cuda::compile_kernels(&modules(), &[OPTIMISED], &file, &folders(), &LoadProgress::default())
-        .expect_err("a file is not a folder");
+    let error = cuda::compile_kernels(
+        &modules(),
+        &[OPTIMISED],
+        KernelFolder::Cache,
+        &file,
+        &folders(),
+        &LoadProgress::default(),
+    )
+    .expect_err("a file is not a folder");
     assert!(matches!(error, cuda::CompileError::Cache { .. }), "{error}");
 }
 
 #[test]
 fn an_architecture_that_nvrtc_no_longer_supports_is_an_error() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let error =
-        cuda::compile_kernels(&modules(), &[Arch::new(5, 0)], folder.path(), &folders(), &LoadProgress::default())
-            .expect_err("too old");
+    let error = cuda::compile_kernels(
+        &modules(),
+        &[Arch::new(5, 0)],
+        KernelFolder::Cache,
+        folder.path(),
+        &folders(),
+        &LoadProgress::default(),
+    )
+    .expect_err("too old");
     assert!(error.to_string().contains("sm_50"), "{error}");
 }
 

@@ -10,7 +10,7 @@ use accelerd_collections::{Collections, Services, Settings};
 use accelerd_engine::{Engine, Lane};
 use accelerd_http::Graphs;
 use accelerd_kernels::{
-    self as kernels, Device, DiscoverError, Discovered, LoadProgress, OpError,
+    self as kernels, Device, DiscoverError, Discovered, LoadProgress, OpError, cuda,
     ledger::{Allowance, Exceeded, Ledger},
     ops::{cluster::Cluster, similarity::FindSimilar, translate::Translate},
 };
@@ -184,9 +184,9 @@ impl App {
         let requests = ledger::requests(&ledger, &config)?;
         let discovered = devices.map_or_else(|| discover(&config, &ledger, &load_progress), Ok)?;
         let fallback = discovered.fallback;
-        log_devices(&discovered.devices, fallback.as_deref());
         let devices = discovered.devices.clone();
         let engine = Arc::new(start_engine(discovered.devices, &config, &metrics)?);
+        log_devices(&devices, fallback.as_deref());
         engine.charge_to(Arc::clone(&requests));
         let lanes = &config.lanes;
         let tables = engine.lane(lanes.lane(&lanes.embed));
@@ -367,7 +367,9 @@ fn log_devices(devices: &[Device], fallback: Option<&str>) {
     if let Some(reason) = fallback {
         tracing::info!(devices, reason, "using the CPU only");
     } else {
-        tracing::info!(devices, "using GPUs");
+        let libraries: Vec<_> = cuda::loaded_libraries().iter().map(|path| path.display().to_string()).collect();
+        let libraries = libraries.join(", ");
+        tracing::info!(devices, libraries, "using GPUs");
     }
 }
 

@@ -38,6 +38,9 @@ struct Cli {
 enum Command {
     /// Start the daemon (the default).
     Serve {
+        /// Drain and exit when the process with this id, which started the daemon, has ended.
+        #[arg(long, value_name = "PID")]
+        parent: Option<u32>,
         #[command(flatten)]
         models: models::Models,
         #[command(flatten)]
@@ -161,8 +164,10 @@ fn key_value(text: &str) -> Result<(String, String), String> {
 /// Parses the arguments and runs the command.
 pub(crate) fn run() -> ExitCode {
     let Cli { command, models, settings } = Cli::parse();
-    match command.unwrap_or(Command::Serve { models, settings }) {
-        Command::Serve { models, settings } => with_config(&settings, |config| serve(config, &models, &settings)),
+    match command.unwrap_or(Command::Serve { parent: None, models, settings }) {
+        Command::Serve { parent, models, settings } => {
+            with_config(&settings, |config| serve(config, parent, &models, &settings))
+        }
         Command::Health { check, settings } => with_config(&settings, |config| check.run(&config)),
         Command::Config { command: ConfigCommand::Check { settings } } => {
             with_config(&settings, |config| check(&config))
@@ -190,11 +195,11 @@ fn with_config(settings: &Settings, command: impl FnOnce(Config) -> ExitCode) ->
     }
 }
 
-fn serve(mut config: Config, models: &models::Models, settings: &Settings) -> ExitCode {
+fn serve(mut config: Config, parent: Option<u32>, models: &models::Models, settings: &Settings) -> ExitCode {
     if let Err(errors) = models.add_to(&mut config) {
         return fail(&errors, INVALID_SETTINGS);
     }
-    match lifecycle::run(config, || settings.load()) {
+    match lifecycle::run(config, parent, || settings.load()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let code = fail(&error, 1);

@@ -21,6 +21,7 @@ use crate::{
     config::{Config, ConfigErrors},
     restart,
     serve::{Daemon, Drained},
+    service_manager,
     telemetry::{Logs, TelemetryError},
     tls,
 };
@@ -104,22 +105,41 @@ const MIN_FLUSH_TIME: Duration = Duration::from_millis(500);
 /// Time after the end of a drain until the process is ended, if it is still there.
 const STUCK_GRACE: Duration = Duration::from_secs(5);
 
+/// Interval at which a daemon looks whether the process that started it has ended.
+const PARENT_INTERVAL: Duration = Duration::from_millis(500);
+
 /// The signals that end the daemon.
 struct ShutdownSignals {
     terminate: Signal,
     interrupt: Signal,
+    /// The process whose end counts as a signal, until it has ended.
+    parent: Option<u32>,
 }
 
 impl ShutdownSignals {
-    fn new() -> io::Result<Self> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    fn new(parent: Option<u32>) -> io::Result<Self> {
+        let terminate = signal(SignalKind::terminate())?;
+        let interrupt = signal(SignalKind::interrupt())?;
+        Ok(Self { terminate, interrupt, parent })
     }
 
     async fn recv(&mut self) -> ShutdownSignal {
         tokio::select! {
             _ = self.terminate.recv() => ShutdownSignal::Terminate,
             _ = self.interrupt.recv() => ShutdownSignal::Interrupt,
+            () = parent_ended(self.parent) => {
+                self.parent = None;
+                ShutdownSignal::ParentEnded
+            }
         }
+    }
+}
+
+/// Waits for the end of the parent of this process: another process has then become its parent. Never returns without a parent to wait for.
+async fn parent_ended(parent: Option<u32>) {
+    let Some(parent) = parent else { return std::future::pending().await };
+    while std::os::unix::process::parent_id() == parent {
+        sleep(PARENT_INTERVAL).await;
     }
 }
 
@@ -129,11 +149,18 @@ enum ShutdownSignal {
     Terminate,
     /// SIGINT.
     Interrupt,
+    /// The process that started the daemon has ended.
+    ParentEnded,
 }
 
-/// Returns the time to keep serving after a signal. Ctrl-C at a terminal skips the delay: no load balancer is involved.
+/// Returns the time to keep serving after a signal. Ctrl-C at a terminal and the end of the parent skip the delay: no load balancer is
+/// involved.
 fn endpoint_delay(signal: ShutdownSignal, at_terminal: bool, configured: Duration) -> Duration {
-    if signal == ShutdownSignal::Interrupt && at_terminal { Duration::ZERO } else { configured }
+    match signal {
+        ShutdownSignal::Interrupt if at_terminal => Duration::ZERO,
+        ShutdownSignal::ParentEnded => Duration::ZERO,
+        ShutdownSignal::Terminate | ShutdownSignal::Interrupt => configured,
+    }
 }
 
 fn at_terminal() -> bool {
@@ -150,9 +177,13 @@ pub fn check_credentials(config: &Config) -> Result<(), StartError> {
 /// Serves until SIGTERM or SIGINT, then drains; a second signal ends the drain. SIGHUP calls `reload`, applies the
 /// settings that can change at run time, and reads changed certificates and principals. After the loss of all GPUs the
 /// daemon drains and executes itself again, where `cuda.restart` permits it; a signal during that drain ends the process
-/// instead.
-pub fn run(config: Config, reload: impl Fn() -> Result<Config, ConfigErrors>) -> Result<(), RunError> {
-    run_with(Daemon::start_with_cancel, config, reload)
+/// instead. The end of `parent`, the process that started this one, counts as a signal.
+pub fn run(
+    config: Config,
+    parent: Option<u32>,
+    reload: impl Fn() -> Result<Config, ConfigErrors>,
+) -> Result<(), RunError> {
+    run_with(Daemon::start_with_cancel, config, parent, reload)
 }
 
 /// As [`run`], with another way to start the daemon.
@@ -160,13 +191,14 @@ pub fn run(config: Config, reload: impl Fn() -> Result<Config, ConfigErrors>) ->
 pub fn run_with<F: Future<Output = Result<Daemon, StartError>>>(
     start: impl FnOnce(CancellationToken, Config) -> F,
     config: Config,
+    parent: Option<u32>,
     reload: impl Fn() -> Result<Config, ConfigErrors>,
 ) -> Result<(), RunError> {
     // For signals, health, metrics and maintenance of collections; calls run on other threads.
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(2).thread_name("control").on_thread_start(use_short_slice);
     let runtime = builder.enable_all().build()?;
-    let ended = runtime.block_on(serve(start, config, reload));
+    let ended = runtime.block_on(serve(start, config, parent, reload));
     runtime.shutdown_background();
     match ended? {
         Ended::Stopped => Ok(()),
@@ -177,12 +209,13 @@ pub fn run_with<F: Future<Output = Result<Daemon, StartError>>>(
 async fn serve<F: Future<Output = Result<Daemon, StartError>>>(
     start: impl FnOnce(CancellationToken, Config) -> F,
     config: Config,
+    parent: Option<u32>,
     reload: impl Fn() -> Result<Config, ConfigErrors>,
 ) -> Result<Ended, RunError> {
     let begin = Instant::now();
     // With a handler, which stays installed, the write fails with EFBIG, as on a full disk. By default the process ends.
     drop(signal(SignalKind::from_raw(SIGXFSZ))?);
-    let mut signals = ShutdownSignals::new()?;
+    let mut signals = ShutdownSignals::new(parent)?;
     let mut hangup = signal(SignalKind::hangup())?;
     let logs = Logs::install(&config.telemetry)?;
     let drain = config.drain.clone();
@@ -196,13 +229,18 @@ async fn serve<F: Future<Output = Result<Daemon, StartError>>>(
     let health = daemon.health_addr();
     let http = daemon.http_addr().map(tracing::field::display);
     tracing::info!(%grpc, http, %admin, %health, version = env!("CARGO_PKG_VERSION"), took = ?begin.elapsed(), "serving");
+    let status = format!("serving gRPC on {grpc}");
+    service_manager::ready(&status);
+    tokio::spawn(service_manager::keep_alive(daemon.app().health.clone()));
     let shutdown = loop {
         tokio::select! {
             signal = signals.recv() => break Shutdown::Signal(signal),
             () = daemon.restart_requested() => break Shutdown::Restart,
             _ = hangup.recv() => {
+                service_manager::reloading();
                 apply_settings(&logs, reload());
                 daemon.reload_credentials();
+                service_manager::ready(&status);
             }
         }
     };
@@ -213,6 +251,9 @@ async fn serve<F: Future<Output = Result<Daemon, StartError>>>(
     };
     let restart = shutdown == Shutdown::Restart;
     tracing::info!(?endpoint_delay, timeout = ?drain.timeout, restart, "draining");
+    if !restart {
+        service_manager::stopping("draining");
+    }
     let end = Instant::now() + endpoint_delay + drain.timeout;
     exit_if_stuck(end)?;
     let limit = drain.timeout.saturating_sub((drain.timeout / 50).min(MIN_FLUSH_TIME));
@@ -362,10 +403,11 @@ mod tests {
     }
 
     #[test]
-    fn only_ctrl_c_at_a_terminal_skips_the_endpoint_delay() {
+    fn ctrl_c_at_a_terminal_and_the_end_of_the_parent_skip_the_endpoint_delay() {
         let configured = Duration::from_secs(5);
         assert_eq!(endpoint_delay(ShutdownSignal::Interrupt, true, configured), Duration::ZERO);
         assert_eq!(endpoint_delay(ShutdownSignal::Interrupt, false, configured), configured);
         assert_eq!(endpoint_delay(ShutdownSignal::Terminate, true, configured), configured);
+        assert_eq!(endpoint_delay(ShutdownSignal::ParentEnded, false, configured), Duration::ZERO);
     }
 }

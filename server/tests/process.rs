@@ -2,9 +2,11 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader, Write},
+    io::{BufRead, BufReader, Read, Write},
     net::SocketAddr,
+    os::unix::net::UnixDatagram,
     process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio},
+    time::Duration,
 };
 
 use accelerd_proto::v1::{
@@ -51,7 +53,11 @@ struct Running {
 
 impl Running {
     fn start(arguments: &[&str]) -> Self {
-        let mut child = accelerd(arguments).spawn().expect("the binary starts");
+        Self::spawn(accelerd(arguments))
+    }
+
+    fn spawn(mut command: Command) -> Self {
+        let mut child = command.spawn().expect("the binary starts");
         let mut log = BufReader::new(child.stderr.take().expect("its log"));
         let serving = read_until(&mut log, "serving");
         let address = |name: &str| serving[name].as_str().and_then(|text| text.parse().ok()).expect("an address");
@@ -93,6 +99,54 @@ fn read_until(log: &mut impl BufRead, message: &str) -> Value {
 fn one_text() -> v1::EmbedRequest {
     let values = vec!["def parse(text): ...".to_owned()];
     v1::EmbedRequest { input: Some(Input::Texts(v1::TextInput { values })), ..v1::EmbedRequest::default() }
+}
+
+/// The next message to a service manager that has this field.
+fn message(socket: &UnixDatagram, field: &str) -> String {
+    let mut bytes = [0; 1024];
+    loop {
+        let length = socket.recv(&mut bytes).expect("a message in time");
+        let message = text(&bytes[..length]).to_owned();
+        if message.lines().any(|line| line.split('=').next() == Some(field)) {
+            return message;
+        }
+    }
+}
+
+#[test]
+fn a_service_manager_is_told_of_readiness_reloads_the_watchdog_and_the_end() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("notify");
+    let socket = UnixDatagram::bind(&path).expect("a socket");
+    socket.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
+    let mut command = accelerd(&["serve", "--set", "drain.endpoint_delay=0s"]);
+    command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "200000");
+    let mut daemon = Running::spawn(command);
+    let ready = message(&socket, "READY");
+    assert!(ready.contains(&format!("STATUS=serving gRPC on {}", daemon.grpc)), "{ready}");
+    for _ in 0..3 {
+        message(&socket, "WATCHDOG");
+    }
+    daemon.signal("-HUP");
+    assert!(message(&socket, "RELOADING").contains("MONOTONIC_USEC="));
+    message(&socket, "READY");
+    daemon.signal("-TERM");
+    message(&socket, "STOPPING");
+    assert!(daemon.wait().success());
+}
+
+#[test]
+fn a_daemon_ends_with_the_process_that_started_it() {
+    let mut shell = Command::new("sh");
+    let daemon = accelerd(&["serve", "--parent"]);
+    shell.envs(daemon.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    shell.args(["-c", r#""$0" "$@" $$ & wait"#]).arg(daemon.get_program()).args(daemon.get_args());
+    shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut shell = Running::spawn(shell);
+    shell.signal("-KILL");
+    shell.line("drained");
+    let mut rest = String::new();
+    shell.log.read_to_string(&mut rest).expect("the daemon closes its log");
 }
 
 #[test]

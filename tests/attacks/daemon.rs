@@ -20,7 +20,8 @@ pub(crate) const HOST_LIMIT: u64 = 1 << 30;
 /// Serves with the settings of the environment.
 pub(crate) fn run() -> ExitCode {
     let config = || config::load(None, config::environment(), &[]);
-    let served = config().map_err(|e| e.to_string()).and_then(|c| lifecycle::run(c, config).map_err(|e| e.to_string()));
+    let served =
+        config().map_err(|e| e.to_string()).and_then(|c| lifecycle::run(c, None, config).map_err(|e| e.to_string()));
     served.map_or_else(
         |error| {
             eprintln!("{error}");

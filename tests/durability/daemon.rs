@@ -16,7 +16,8 @@ pub(crate) const AS_DAEMON: &str = "--as-daemon";
 pub(crate) fn run() -> ExitCode {
     let file = std::env::var_os("ACCELERD_CONFIG").map(PathBuf::from);
     let config = || config::load(file.as_deref(), config::environment(), &[]);
-    let served = config().map_err(|e| e.to_string()).and_then(|c| lifecycle::run(c, config).map_err(|e| e.to_string()));
+    let served =
+        config().map_err(|e| e.to_string()).and_then(|c| lifecycle::run(c, None, config).map_err(|e| e.to_string()));
     served.map_or_else(
         |error| {
             eprintln!("{error}");

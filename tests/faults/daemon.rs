@@ -37,7 +37,7 @@ const REAL_GPUS: &str = "FAULTS_REAL_GPUS";
 pub(crate) fn run() -> ExitCode {
     let file = std::env::var_os("ACCELERD_CONFIG").map(PathBuf::from);
     let config = || config::load(file.as_deref(), config::environment(), &[]);
-    let served = lifecycle::run_with(start, config().expect("the settings are valid"), config);
+    let served = lifecycle::run_with(start, config().expect("the settings are valid"), None, config);
     let Err(error) = served else { return ExitCode::SUCCESS };
     eprintln!("{error}");
     if error.leaves_threads() {

@@ -34,7 +34,8 @@ def wheel(folder: Path, **environment: str) -> tuple[str, set[str]]:
 @needs_headers
 def test_a_wheel_has_the_extension_where_it_compiles(tmp_path: Path) -> None:
     name, files = wheel(tmp_path)
-    assert f"cp{sys.version_info[0]}{sys.version_info[1]}" in name
+    version = f"cp{sys.version_info[0]}{sys.version_info[1]}"
+    assert ("-cp311-abi3-" if sys.version_info >= (3, 11) else f"-{version}-{version}-") in name
     assert [file for file in files if file.startswith("accelerd/_node_builder.") and not file.endswith(".c")]
 
 

@@ -33,6 +33,9 @@ pub(super) struct Cache {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key(String);
 
+/// The version in the keys of entries that serve every version of the compiler: machine code does not depend on what has compiled it.
+pub(super) const ANY_VERSION: &str = "any";
+
 impl Key {
     /// Hashes source, headers, options (including architecture and macros) and the compiler's version.
     pub(super) fn new(unit: &TranslationUnit<'_>, target: Target, version: &str) -> Self {

@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     arch::Arch,
-    cache::{Cache, Key},
+    cache::{ANY_VERSION, Cache, Key},
     module::{Module, TranslationUnit},
     nvrtc::{Nvrtc, Target, trim_memory},
 };
@@ -32,6 +32,23 @@ pub struct CompiledModule {
     pub bytes: u64,
     /// True if it was already cached.
     pub cached: bool,
+}
+
+/// Whom a folder of compiled kernels serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KernelFolder {
+    /// Daemons with the same version of NVRTC: their kernel cache.
+    Cache,
+    /// Daemons with any version of NVRTC: the kernels of an installation, which they only read.
+    Installation,
+}
+
+/// The folders of compiled kernels.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Folders<'a> {
+    /// The kernels of the installation, which are only read.
+    pub(super) installed: Option<&'a Cache>,
+    pub(super) cache: Option<&'a Cache>,
 }
 
 /// Why kernels could not be compiled.
@@ -60,24 +77,31 @@ pub enum CompileError {
     },
 }
 
-/// Compiles `modules` for `archs` into the folder `cache`, for a daemon configured with the same folder. Modules already
-/// in the cache are not recompiled. Needs NVRTC, but neither a GPU nor a driver.
+/// Compiles `modules` for `archs` into `folder`, which is the cache of a daemon or part of an installation. Modules already there are not
+/// recompiled. Needs NVRTC, but neither a GPU nor a driver.
 pub fn compile_kernels(
     modules: &[&'static Module],
     archs: &[Arch],
-    cache: &Path,
+    kind: KernelFolder,
+    folder: &Path,
     library_paths: &[PathBuf],
     progress: &LoadProgress,
 ) -> Result<Vec<CompiledModule>, CompileError> {
     let nvrtc = Nvrtc::find(library_paths).map_err(CompileError::Compiler)?;
-    let store = Cache::new(cache, 0);
-    let failed = |e: std::io::Error| CompileError::Cache { folder: cache.to_owned(), reason: e.to_string() };
+    let store = Cache::new(folder, 0);
+    let failed = |e: std::io::Error| CompileError::Cache { folder: folder.to_owned(), reason: e.to_string() };
     store.prepare().map_err(failed)?;
+    let (folders, version) = match kind {
+        KernelFolder::Cache => (Folders { cache: Some(&store), ..Folders::default() }, nvrtc.version()),
+        KernelFolder::Installation => {
+            (Folders { installed: Some(&store), ..Folders::default() }, ANY_VERSION.to_owned())
+        }
+    };
     let mut built = vec![];
     for arch in archs {
         let target = nvrtc.target(*arch).map_err(CompileError::Compiler)?;
-        for compiled in all(modules, &nvrtc, *arch, Some(&store), progress)? {
-            let key = Key::new(&compiled.module.unit(), target, &nvrtc.version());
+        for compiled in all(modules, &nvrtc, *arch, folders, progress)? {
+            let key = Key::new(&compiled.module.unit(), target, &version);
             if store.get(&key).is_none() {
                 store.put(&key, &compiled.image).map_err(failed)?;
             }
@@ -94,13 +118,13 @@ pub(super) fn all(
     modules: &[&'static Module],
     nvrtc: &Nvrtc,
     arch: Arch,
-    cache: Option<&Cache>,
+    folders: Folders<'_>,
     progress: &LoadProgress,
 ) -> Result<Vec<Compiled>, CompileError> {
     let target = nvrtc.target(arch).map_err(CompileError::Compiler)?;
     progress.expect(modules.len());
     parallel(modules, |module| {
-        let compiled = compile(nvrtc, module, arch, target, cache)?;
+        let compiled = compile(nvrtc, module, arch, target, folders)?;
         progress.add(compiled.cached);
         Ok(compiled)
     })
@@ -128,12 +152,15 @@ fn compile(
     module: &'static Module,
     arch: Arch,
     target: Target,
-    cache: Option<&Cache>,
+    folders: Folders<'_>,
 ) -> Result<Compiled, CompileError> {
     let unit = module.unit();
+    if let Some(image) = folders.installed.and_then(|installed| installed.get(&Key::new(&unit, target, ANY_VERSION))) {
+        return Ok(Compiled { module, image, cached: true });
+    }
     let key = Key::new(&unit, target, &nvrtc.version());
     let failed = |log| CompileError::Compile { module: module.name, arch, log };
-    let (image, cached) = image(&unit, &key, target, cache).map_err(failed)?;
+    let (image, cached) = image(&unit, &key, target, folders.cache).map_err(failed)?;
     Ok(Compiled { module, image, cached })
 }
 

@@ -1,28 +1,102 @@
-//! Preloads NVIDIA's libraries from folders that the loader does not search, such as those of Python wheels.
+//! Finds NVIDIA's libraries in folders that the loader does not search: those of the settings, of Python wheels beside the executable,
+//! and of the CUDA toolkit.
 
 use std::{
     collections::HashSet,
-    fs,
+    env,
+    ffi::OsStr,
+    fs, iter,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
 };
 
-/// In dependency order.
-const LIBRARIES: [&str; 3] = ["libnvrtc-builtins.so", "libnvrtc.so", "libcublasLt.so"];
+use cudarc::{cublaslt, nvrtc};
 
-/// Loads the libraries found in the folders into the global scope, so that a later `dlopen` by name finds them. That
-/// `dlopen` reports libraries that are missing or fail to load.
+/// NVRTC, and the part of it that is a library of its own and has to be opened first.
+const NVRTC: [&str; 2] = ["libnvrtc-builtins.so", "libnvrtc.so"];
+
+const CUBLAS_LT: [&str; 1] = ["libcublasLt.so"];
+
+/// The libraries, and the functions that return true if the loader finds them by name.
+const LIBRARIES: [(&[&str], unsafe fn() -> bool); 2] =
+    [(&NVRTC, nvrtc::sys::is_culib_present), (&CUBLAS_LT, cublaslt::sys::is_culib_present)];
+
+/// Loads the libraries into the global scope, so that a later `dlopen` by name finds them. That `dlopen` reports libraries that are missing
+/// or fail to load. Each is taken from the first place that has it: `folders`, the wheels of the environment that the executable is
+/// installed in, the loader's search path, the CUDA toolkit.
 pub(super) fn preload(folders: &[PathBuf]) {
     static OPENED: Mutex<Option<HashSet<PathBuf>>> = Mutex::new(None);
     let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
     let opened = opened.get_or_insert_default();
-    for prefix in LIBRARIES {
-        for path in folders.iter().filter_map(|folder| newest(folder, prefix)) {
-            if !opened.contains(&path) && open(&path) {
-                opened.insert(path);
-            }
+    let wheels = env::current_exe().map(|executable| wheel_folders(&executable)).unwrap_or_default();
+    for (library, is_present) in LIBRARIES {
+        let in_folders = folders.iter().chain(&wheels).any(|folder| open_all(library, folder, opened));
+        // SAFETY: opening a library by name runs NVIDIA's initialisers, which is intended.
+        if !in_folders && !unsafe { is_present() } {
+            toolkit_folders().iter().any(|folder| open_all(library, folder, opened));
         }
     }
+}
+
+/// Folders of the libraries in NVIDIA's wheels, which pip installs beside an executable of the same environment: `bin/accelerd` and
+/// `lib/python3.12/site-packages/nvidia/cu13/lib`.
+fn wheel_folders(executable: &Path) -> Vec<PathBuf> {
+    let Some(prefix) = executable.parent().and_then(Path::parent) else { return vec![] };
+    let pythons = folders_in(&prefix.join("lib")).into_iter().filter(|folder| {
+        let name = folder.file_name().and_then(OsStr::to_str);
+        name.is_some_and(|name| name.starts_with("python3"))
+    });
+    // Debian's Python installs into dist-packages.
+    let packages =
+        pythons.flat_map(|python| ["site-packages/nvidia", "dist-packages/nvidia"].map(|path| python.join(path)));
+    packages
+        .flat_map(|nvidia| folders_in(&nvidia))
+        .map(|wheel| wheel.join("lib"))
+        .filter(|folder| folder.is_dir())
+        .collect()
+}
+
+/// Folders of the libraries in CUDA toolkits, the default one first.
+fn toolkit_folders() -> Vec<PathBuf> {
+    let mut toolkits = folders_in(Path::new("/usr/local"));
+    toolkits.retain(|folder| folder.file_name().and_then(OsStr::to_str).is_some_and(|name| name.starts_with("cuda-")));
+    let default = PathBuf::from("/usr/local/cuda");
+    iter::once(default).chain(toolkits).map(|toolkit| toolkit.join("lib64")).collect()
+}
+
+/// The folders in a folder, the greatest names first.
+fn folders_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten();
+    let mut folders: Vec<_> =
+        entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.is_dir()).collect();
+    folders.sort_unstable_by(|a, b| b.cmp(a));
+    folders
+}
+
+/// Opens the files of a library that a folder has. Returns true if the last one, the library itself, is open.
+fn open_all(files: &[&str], folder: &Path, opened: &mut HashSet<PathBuf>) -> bool {
+    let mut is_open = false;
+    for prefix in files {
+        is_open =
+            newest(folder, prefix).is_some_and(|path| opened.contains(&path) || open(&path) && opened.insert(path));
+    }
+    is_open
+}
+
+/// Paths of NVRTC and cuBLASLt, if the process has loaded them, wherever the loader found them.
+pub fn loaded() -> Vec<PathBuf> {
+    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let mut paths: Vec<PathBuf> = maps.lines().filter_map(library_of_mapping).collect();
+    paths.sort();
+    paths.dedup();
+    paths
+}
+
+/// Path of NVRTC or cuBLASLt in a line of `/proc/self/maps`, which ends with the path of the mapped file.
+fn library_of_mapping(line: &str) -> Option<PathBuf> {
+    let path = Path::new(line.get(line.find('/')?..)?);
+    let name = path.file_name()?.to_str()?;
+    [NVRTC[1], CUBLAS_LT[0]].iter().any(|prefix| name.starts_with(prefix)).then(|| path.to_owned())
 }
 
 /// Absolute path of the file in a folder with the highest version after `prefix`.
@@ -68,6 +142,41 @@ mod tests {
         let found = newest(folder.path(), "libnvrtc.so").expect("a library");
         assert!(found.is_absolute() && found.ends_with("libnvrtc.so.13"), "{found:?}");
         assert_eq!(newest(folder.path(), "libcublasLt.so"), None);
+    }
+
+    #[test]
+    fn the_first_folder_that_has_a_library_is_chosen() {
+        let first = tempfile::tempdir().expect("a temporary folder");
+        let second = tempfile::tempdir().expect("a temporary folder");
+        fs::write(second.path().join("libcublasLt.so.13"), "no library").expect("a file");
+        let known = second.path().canonicalize().expect("a folder").join("libcublasLt.so.13");
+        let mut opened = HashSet::from([known]);
+        assert!(!open_all(&CUBLAS_LT, first.path(), &mut opened), "the folder is empty");
+        assert!(open_all(&CUBLAS_LT, second.path(), &mut opened), "it is open already");
+    }
+
+    #[test]
+    fn the_wheels_of_the_environment_of_the_executable_are_searched() {
+        let prefix = tempfile::tempdir().expect("a temporary folder");
+        let wheel = prefix.path().join("lib/python3.12/site-packages/nvidia/cu13/lib");
+        let debian = prefix.path().join("lib/python3.11/dist-packages/nvidia/cublas/lib");
+        let without_libraries = prefix.path().join("lib/python3.12/site-packages/nvidia/cuda_runtime/include");
+        for folder in [&wheel, &debian, &without_libraries] {
+            fs::create_dir_all(folder).expect("a folder");
+        }
+        assert_eq!(wheel_folders(&prefix.path().join("bin/accelerd")), [wheel, debian]);
+        assert!(wheel_folders(Path::new("accelerd")).is_empty());
+    }
+
+    #[test]
+    fn libraries_are_found_among_the_mapped_files() {
+        let line = "7f0000-7f1000 r-xp 00000000 08:01 42   /opt/my cuda/lib/libnvrtc.so.13";
+        assert_eq!(library_of_mapping(line), Some(PathBuf::from("/opt/my cuda/lib/libnvrtc.so.13")));
+        for other in
+            ["7f0000-7f1000 rw-p 00000000 00:00 0", "7f0-7f1 r-xp 0 08:01 4 /lib/libnvrtc-builtins.so.13.0", ""]
+        {
+            assert_eq!(library_of_mapping(other), None, "{other}");
+        }
     }
 
     #[test]

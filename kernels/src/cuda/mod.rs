@@ -45,7 +45,7 @@ use std::{collections::HashMap, sync::Arc};
 
 pub use arch::{Arch, ArchError};
 pub use async_readback::AsyncReadback;
-pub use compile::{CompileError, CompiledModule, compile_kernels};
+pub use compile::{CompileError, CompiledModule, KernelFolder, compile_kernels};
 pub(crate) use copy_stream::{
     DownloadPlan, Event, HostBuffer, Layout, PendingDownload, PendingUpload, Region, StreamKind, UploadPlan,
 };
@@ -59,6 +59,7 @@ pub use launch::{Args, Grid, LaunchConfig};
 #[cfg(test)]
 pub(crate) use launch_struct::hidden_by_macros;
 pub(crate) use launch_struct::launch_structs;
+pub use libraries::loaded as loaded_libraries;
 pub(crate) use memcpy_pool::{MemcpyPool, copy};
 pub use memory::{Buffer, DevicePtr};
 pub(crate) use module::{COMMON, MAINLOOP_MMA, MAINLOOP_SM90, MMA, TMA, WGMMA, cu};
@@ -90,14 +91,16 @@ pub fn discover(
 ) -> Result<Vec<Arc<Device>>, String> {
     driver::start()?;
     let nvrtc = nvrtc::Nvrtc::find(&settings.cuda_library_paths)?;
+    let installed = settings.installed_kernels.as_deref().map(|folder| cache::Cache::new(folder, 0));
     let cache = settings.kernel_cache.as_deref().map(|folder| cache::Cache::new(folder, settings.kernel_cache_bytes));
+    let folders = compile::Folders { installed: installed.as_ref(), cache: cache.as_ref() };
     let mut compiled = HashMap::new();
     let mut open = |ordinal| {
         let physical = device::PhysicalDevice::get(ordinal)?;
         let images = match compiled.entry(physical.arch) {
             std::collections::hash_map::Entry::Occupied(there) => there.into_mut(),
             std::collections::hash_map::Entry::Vacant(place) => {
-                let compiled = compile::all(modules, &nvrtc, physical.arch, cache.as_ref(), &settings.load_progress);
+                let compiled = compile::all(modules, &nvrtc, physical.arch, folders, &settings.load_progress);
                 place.insert(compiled.map_err(|e| e.to_string())?)
             }
         };

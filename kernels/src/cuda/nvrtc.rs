@@ -51,7 +51,9 @@ impl Nvrtc {
         libraries::preload(folders);
         // SAFETY: only opens a library by name; loading NVRTC runs NVIDIA's initialisers, which is intended.
         if !unsafe { sys::is_culib_present() } {
-            return Err("the CUDA compiler library (libnvrtc) was not found".to_owned());
+            return Err("the CUDA compiler library (libnvrtc) was not found: install accelerd-server[cuda], the package nvidia-cuda-nvrtc or \
+                        the CUDA toolkit, or name its folder in cuda.library_path"
+                .to_owned());
         }
         let mut major = 0;
         let mut minor = 0;

@@ -5,7 +5,7 @@ use std::{path::PathBuf, process::ExitCode};
 use accelerd::Config;
 use accelerd_kernels::{
     LoadProgress,
-    cuda::{Arch, CompiledModule, compile_kernels},
+    cuda::{Arch, CompiledModule, KernelFolder, compile_kernels},
     ops,
 };
 use clap::Args;
@@ -18,6 +18,10 @@ pub(super) struct Build {
     /// Architectures to compile for; defaults to all supported ones.
     #[arg(long, value_delimiter = ',', value_name = "sm_80,sm_90", default_values_t = Arch::SUPPORTED)]
     arch: Vec<Arch>,
+    /// Compile for an installation, whose daemons may have any version of NVRTC. The packages have these kernels in
+    /// share/accelerd/kernels.
+    #[arg(long, requires = "cache")]
+    installation: bool,
     /// Directory of the cache; defaults to cuda.kernel_cache.
     #[arg(long, value_name = "DIR")]
     cache: Option<PathBuf>,
@@ -29,8 +33,9 @@ impl Build {
         let Some(cache) = self.cache.clone().or_else(configured) else {
             return fail(&"no cache directory: set --cache or cuda.kernel_cache", INVALID_SETTINGS);
         };
-        match compile_kernels(&ops::modules(), &self.arch, &cache, &config.cuda.library_path, &LoadProgress::default())
-        {
+        let kind = if self.installation { KernelFolder::Installation } else { KernelFolder::Cache };
+        let progress = LoadProgress::default();
+        match compile_kernels(&ops::modules(), &self.arch, kind, &cache, &config.cuda.library_path, &progress) {
             Ok(built) => print(lines(&built).join("\n")),
             Err(error) => fail(&error, 1),
         }

@@ -86,6 +86,7 @@ from ._results import (
     Stats,
 )
 from ._saved_graph import save_graph
+from ._serve import LocalDaemon, serve
 from ._small_output import SmallOutput
 from ._timing import Timing, record_timings
 from ._tree import Tree
@@ -154,6 +155,7 @@ __all__ = [
     "LaneStats",
     "Largest",
     "Latency",
+    "LocalDaemon",
     "MemoryAccount",
     "MemoryPlace",
     "MemoryPool",
@@ -200,5 +202,6 @@ __all__ = [
     "kernel",
     "record_timings",
     "save_graph",
+    "serve",
     "verify",
 ]

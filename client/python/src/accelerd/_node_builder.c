@@ -122,7 +122,7 @@ static int set_positions(Builder *self, PyObject *dict, Py_ssize_t row) {
     Lines ends = self->lines;
     if (locate(&ends, number_at(&self->ends, row), &at[2], &at[3]) < 0) return -1;
     for (int each = 0; each < POSITION_COUNT; each++)
-        if (set_number(dict, PyTuple_GET_ITEM(self->positions, each), at[each]) < 0) return -1;
+        if (set_number(dict, PyTuple_GetItem(self->positions, each), at[each]) < 0) return -1;
     return 0;
 }
 
@@ -130,21 +130,21 @@ static int set_positions(Builder *self, PyObject *dict, Py_ssize_t row) {
 static PyObject *aux_value(Builder *self, const AuxField *rule, int32_t aux) {
     if (rule->table == AUX_NUMBER) return PyLong_FromLong(aux);
     PyObject *table = self->tables[rule->table];
-    Py_ssize_t index = (Py_ssize_t)((aux >> rule->shift) & rule->mask), count = PyList_GET_SIZE(table);
+    Py_ssize_t index = (Py_ssize_t)((aux >> rule->shift) & rule->mask), count = PyList_Size(table);
     if (index < 0) index += count;
     if (index < 0 || index >= count) {
         PyErr_Format(PyExc_IndexError, "aux %d is out of range", (int)aux);
         return NULL;
     }
-    return Py_NewRef(PyList_GET_ITEM(table, index));
+    return Py_NewRef(PyList_GetItem(table, index));
 }
 
 static PyObject *make_dict(Builder *self, const Spec *spec, Py_ssize_t row) {
     PyObject *dict = PyDict_Copy(spec->template);
     if (dict == NULL) return NULL;
-    for (Py_ssize_t at = 0; at < PyTuple_GET_SIZE(spec->lists); at++) {
+    for (Py_ssize_t at = 0; at < PyTuple_Size(spec->lists); at++) {
         PyObject *list = PyList_New(0);
-        int failed = list == NULL || PyDict_SetItem(dict, PyTuple_GET_ITEM(spec->lists, at), list) < 0;
+        int failed = list == NULL || PyDict_SetItem(dict, PyTuple_GetItem(spec->lists, at), list) < 0;
         Py_XDECREF(list);
         if (failed) goto error;
     }
@@ -169,7 +169,7 @@ static int make_row(Builder *self, Py_ssize_t row) {
     }
     const Spec *spec = &self->specs[kind];
     if (spec->cls == NULL && spec->aux_count == 0) {
-        PyObject *raised = PyObject_CallOneArg(self->missing, spec->name);
+        PyObject *raised = PyObject_CallFunctionObjArgs(self->missing, spec->name, NULL);
         Py_XDECREF(raised);
         if (raised != NULL) PyErr_SetString(PyExc_TypeError, "expected `missing` to raise");
         return -1;
@@ -188,12 +188,12 @@ static int make_row(Builder *self, Py_ssize_t row) {
 static int attach_row(Builder *self, Py_ssize_t row, PyObject *root) {
     uint32_t parent = number_at(&self->parents, row);
     uint8_t field = byte_at(&self->fields, row);
-    if ((parent != NO_PARENT && parent >= self->row_count) || field >= PyList_GET_SIZE(self->slots)) {
+    if ((parent != NO_PARENT && parent >= self->row_count) || field >= PyList_Size(self->slots)) {
         PyErr_SetString(PyExc_IndexError, "a row's parent or field does not exist");
         return -1;
     }
     PyObject *owner = parent == NO_PARENT ? root : self->owners[parent];
-    PyObject *slot = PyList_GET_ITEM(self->slots, field);
+    PyObject *slot = PyList_GetItem(self->slots, field);
     if (owner == NULL) {
         PyErr_SetString(PyExc_TypeError, "the parent of a row is not a node");
         return -1;
@@ -210,7 +210,7 @@ static int attach_row(Builder *self, Py_ssize_t row, PyObject *root) {
 static int finish_row(Builder *self, Py_ssize_t row) {
     PyObject *finish = self->specs[byte_at(&self->kinds, row)].finish;
     if (finish == Py_None) return 0;
-    PyObject *done = PyObject_CallOneArg(finish, self->owners[row]);
+    PyObject *done = PyObject_CallFunctionObjArgs(finish, self->owners[row], NULL);
     Py_XDECREF(done);
     return done == NULL ? -1 : 0;
 }
@@ -239,14 +239,14 @@ static int read_spec(Spec *spec, PyObject *given) {
             &spec->has_position, &spec->finish, &spec->name))
         return -1;
     spec->cls = PyType_Check(cls) ? cls : NULL;
-    spec->aux_count = PyTuple_GET_SIZE(aux);
+    spec->aux_count = PyTuple_Size(aux);
     if (spec->aux_count > 2) {
         PyErr_SetString(PyExc_TypeError, "expected at most two fields of aux");
         return -1;
     }
     for (Py_ssize_t at = 0; at < spec->aux_count; at++) {
         AuxField *rule = &spec->aux[at];
-        PyObject *item = PyTuple_GET_ITEM(aux, at);
+        PyObject *item = PyTuple_GetItem(aux, at);
         if (!PyArg_ParseTuple(item, "Olll", &rule->field, &rule->table, &rule->shift, &rule->mask)) return -1;
         if (rule->table < 0 || rule->table > AUX_NUMBER || rule->shift < 0 || rule->shift > 31) {
             PyErr_SetString(PyExc_TypeError, "expected a table of aux and a shift below 32");
@@ -257,14 +257,14 @@ static int read_spec(Spec *spec, PyObject *given) {
 }
 
 static int read_specs(Builder *self, PyObject *given) {
-    self->spec_count = PyList_GET_SIZE(given);
+    self->spec_count = PyList_Size(given);
     self->specs = PyMem_Calloc((size_t)self->spec_count + 1, sizeof(Spec));
     if (self->specs == NULL) {
         PyErr_NoMemory();
         return -1;
     }
     for (Py_ssize_t at = 0; at < self->spec_count; at++)
-        if (read_spec(&self->specs[at], PyList_GET_ITEM(given, at)) < 0) return -1;
+        if (read_spec(&self->specs[at], PyList_GetItem(given, at)) < 0) return -1;
     return 0;
 }
 
@@ -311,7 +311,7 @@ static PyObject *build(PyObject *module, PyObject *args) {
             &self.attach_special, &self.missing))
         return NULL;
     int failed = check_lengths(&self) < 0;
-    if (!failed && PyTuple_GET_SIZE(self.positions) != POSITION_COUNT) {
+    if (!failed && PyTuple_Size(self.positions) != POSITION_COUNT) {
         PyErr_SetString(PyExc_TypeError, "expected four fields of positions");
         failed = 1;
     }

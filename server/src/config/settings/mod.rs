@@ -30,6 +30,7 @@ pub use self::{
     telemetry::{LogFormat, Telemetry},
 };
 use super::{memory::ProcessMemory, reflection::Reflection, size::ByteSize};
+use crate::installation;
 
 /// All settings.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -116,6 +117,7 @@ impl Config {
             cpu_threads: self.backend.cpu_threads,
             cuda_ordinals: self.backend.ordinals.clone(),
             cuda_library_paths: self.cuda.library_path.clone(),
+            installed_kernels: installation::kernels(),
             kernel_cache: some_path(&self.cuda.kernel_cache).map(Path::to_owned),
             kernel_cache_bytes: self.cuda.kernel_cache_limit.as_u64(),
             jit_cache_bytes: self.cuda.jit_cache_limit.as_u64(),
