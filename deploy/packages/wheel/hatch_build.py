@@ -21,4 +21,4 @@ class Programs(BuildHookInterface[Any]):
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{os.environ['ACCELERD_PLATFORM']}"
         build_data["shared_scripts"] = {str(program): program.name for program in (prefix / "bin").iterdir()}
-        build_data["shared_data"] = {str(prefix / "share"): "share"}
+        build_data["force_include"][str(prefix / "share")] = f"accelerd_server-{self.metadata.version}.data/data/share"
