@@ -89,7 +89,7 @@ def serve(
             them for another name.
         data_dir: Folder of durable collections; without it all collections are in memory.
         backend: `auto` uses GPUs if there are any, `cpu` only the CPU, and `cuda` fails without a GPU.
-        settings: Further settings by name, such as `{"models.hub.enabled": True}`.
+        settings: Further settings by name, such as `{"models.hub.allow": "callers"}`.
         log_level: Level of the log that the client's `log` returns.
         start_timeout: Seconds until the daemon must serve.
         timeout: Default timeout of the client's calls.
