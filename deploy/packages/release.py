@@ -177,6 +177,7 @@ def debian_package(prefix: Path, platform: Platform, output: Path) -> None:
         shutil.copytree(prefix, root / "usr", ignore=shutil.ignore_patterns("lib"))
         install(HERE / "accelerd.service", root / "usr" / "lib" / "systemd" / "system" / "accelerd.service")
         install(HERE / "debian" / "config.toml", root / "etc" / "accelerd" / "config.toml")
+        install(HERE / "debian" / "lintian-overrides", root / "usr" / "share" / "lintian" / "overrides" / "accelerd")
         documents(root / "usr" / "share" / "doc" / "accelerd")
         for page in (root / "usr" / "share" / "man" / "man1").iterdir():
             compress(page)

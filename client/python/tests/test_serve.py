@@ -17,6 +17,7 @@ import accelerd
 from accelerd import Client, NotFoundError
 from accelerd._serve import _nvidia_folders, _text
 
+SOURCES = Path(__file__).resolve().parents[1] / "src"
 ENCODERS = Path(__file__).resolve().parents[3] / "kernels" / "models" / "tests" / "encoders"
 
 
@@ -41,7 +42,7 @@ def ended(pid: int) -> bool:
 
 def test_a_daemon_serves_until_it_is_closed(tmp_path: Path) -> None:
     with accelerd.serve(backend="cpu", data_dir=tmp_path / "data", settings={"server.max_streams": 77}) as client:
-        client.create_collection("functions", dim=256)
+        client.create_collection("functions", dimensions=256)
         assert client.embed(["def parse(text): ..."]).shape == (1, 256)
         assert pickle.loads(pickle.dumps(client)).embed(["a"]).shape == (1, 256)
         assert "serving" in client.log
@@ -75,7 +76,8 @@ def test_models_are_loaded_at_the_start() -> None:
 def test_a_daemon_ends_with_its_python(end: str) -> None:
     code = "import os, signal, sys, accelerd; client = accelerd.serve(backend='cpu')"
     code += f"\nprint(client.pid, flush=True)\n{end}"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    environment = os.environ | {"PYTHONPATH": str(SOURCES)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
     assert done.stdout, done.stderr
     assert ended(int(done.stdout))
 

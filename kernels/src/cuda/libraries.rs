@@ -4,22 +4,26 @@
 use std::{
     collections::HashSet,
     env,
-    ffi::OsStr,
+    ffi::{CStr, OsStr, c_void},
     fs, iter,
+    mem::MaybeUninit,
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
 };
 
 use cudarc::{cublaslt, nvrtc};
+use libloading::{Library, Symbol};
 
 /// NVRTC, and the part of it that is a library of its own and has to be opened first.
 const NVRTC: [&str; 2] = ["libnvrtc-builtins.so", "libnvrtc.so"];
 
 const CUBLAS_LT: [&str; 1] = ["libcublasLt.so"];
 
-/// The libraries, and the functions that return true if the loader finds them by name.
-const LIBRARIES: [(&[&str], unsafe fn() -> bool); 2] =
-    [(&NVRTC, nvrtc::sys::is_culib_present), (&CUBLAS_LT, cublaslt::sys::is_culib_present)];
+/// The files of a library, and a function that returns true if the loader finds it by name.
+type Search = (&'static [&'static str], unsafe fn() -> bool);
+
+const LIBRARIES: [Search; 2] = [(&NVRTC, nvrtc::sys::is_culib_present), (&CUBLAS_LT, cublaslt::sys::is_culib_present)];
 
 /// Loads the libraries into the global scope, so that a later `dlopen` by name finds them. That `dlopen` reports libraries that are missing
 /// or fail to load. Each is taken from the first place that has it: `folders`, the wheels of the environment that the executable is
@@ -83,20 +87,37 @@ fn open_all(files: &[&str], folder: &Path, opened: &mut HashSet<PathBuf>) -> boo
     is_open
 }
 
-/// Paths of NVRTC and cuBLASLt, if the process has loaded them, wherever the loader found them.
+/// Paths of NVRTC and cuBLASLt, as far as there are such libraries: the loader may prefer others to those that were preloaded.
 pub fn loaded() -> Vec<PathBuf> {
-    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    let mut paths: Vec<PathBuf> = maps.lines().filter_map(library_of_mapping).collect();
-    paths.sort();
-    paths.dedup();
+    let mut paths = vec![];
+    // SAFETY: opening a library by name runs NVIDIA's initialisers, which is intended.
+    unsafe {
+        if nvrtc::sys::is_culib_present() {
+            paths.extend(path_of(nvrtc::sys::culib(), c"nvrtcVersion"));
+        }
+        if cublaslt::sys::is_culib_present() {
+            paths.extend(path_of(cublaslt::sys::culib(), c"cublasLtCreate"));
+        }
+    }
     paths
 }
 
-/// Path of NVRTC or cuBLASLt in a line of `/proc/self/maps`, which ends with the path of the mapped file.
-fn library_of_mapping(line: &str) -> Option<PathBuf> {
-    let path = Path::new(line.get(line.find('/')?..)?);
-    let name = path.file_name()?.to_str()?;
-    [NVRTC[1], CUBLAS_LT[0]].iter().any(|prefix| name.starts_with(prefix)).then(|| path.to_owned())
+/// Path of the file that has a function of a library.
+fn path_of(library: &Library, function: &CStr) -> Option<PathBuf> {
+    // SAFETY: the address is only looked up.
+    let address = unsafe {
+        let symbol: Symbol<'_, *const c_void> = library.get(function.to_bytes_with_nul()).ok()?;
+        symbol.try_as_raw_ptr()?
+    };
+    let mut info = MaybeUninit::<libc::Dl_info>::uninit();
+    // SAFETY: writes the description of the object at the address, if there is one; its name stays valid while it is loaded.
+    unsafe {
+        if libc::dladdr(address, info.as_mut_ptr()) == 0 {
+            return None;
+        }
+        let name = CStr::from_ptr(info.assume_init().dli_fname);
+        Some(PathBuf::from(OsStr::from_bytes(name.to_bytes())))
+    }
 }
 
 /// Absolute path of the file in a folder with the highest version after `prefix`.
@@ -114,18 +135,10 @@ fn version(suffix: &str) -> Option<Vec<u32>> {
     }
 }
 
-#[cfg(unix)]
 fn open(path: &Path) -> bool {
     use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
     // SAFETY: the administrator named the folder as one of NVIDIA's libraries, whose initialisers may run at any time.
     let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_GLOBAL) };
-    library.map(std::mem::forget).is_ok()
-}
-
-#[cfg(not(unix))]
-fn open(path: &Path) -> bool {
-    // SAFETY: the administrator named the folder as one of NVIDIA's libraries, whose initialisers may run at any time.
-    let library = unsafe { libloading::Library::new(path) };
     library.map(std::mem::forget).is_ok()
 }
 

@@ -153,7 +153,7 @@ def _defaults(folder: Path) -> dict[str, Setting]:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     settings: dict[str, Setting] = {
         "server.uds_path": folder / "socket",
-        "http.listen": "off",
+        "http.listen": "",
         "drain.endpoint_delay": "0s",
         "drain.timeout": "10s",
         "cuda.kernel_cache": cache / "accelerd" / "kernels",
