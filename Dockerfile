@@ -41,7 +41,7 @@ LABEL org.opencontainers.image.title="accelerd" \
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends ca-certificates \
     && rm -rf /var/lib/apt/lists/*
-COPY --from=programs /out/ /usr/local/
+COPY --from=programs /out/bin/ /usr/local/bin/
 COPY deploy/image.toml /etc/accelerd/config.toml
 RUN install --directory --owner=65532 --group=65532 /var/lib/accelerd
 USER 65532:65532
