@@ -1,4 +1,5 @@
-"""Writes the settings of `config` into the chart's schema, from the daemon's default.toml, so that Helm refuses misspelt ones.
+"""Writes the settings of `config` into the chart's schema, from the daemon's default.toml, so that Helm refuses misspelt ones, and
+the descriptions of values, from the comments of values.yaml.
 
 `python3 helm/generate_schema.py` writes; with `--check` it fails if the schema is not up to date.
 """
@@ -10,6 +11,8 @@ import sys
 import tomllib
 from pathlib import Path
 from typing import Any
+
+from values_comments import commented
 
 ROOT = Path(__file__).parents[1]
 DEFAULTS = ROOT / "server/config/default.toml"
@@ -30,7 +33,6 @@ def generated() -> str:
     """The schema with the settings of default.toml."""
     schema = json.loads(SCHEMA.read_text())
     config = section(tomllib.loads(DEFAULTS.read_text()))
-    config["description"] = "Settings, written to /etc/accelerd/config.toml."
     config["required"] = ["server"]
     server = config["properties"]["server"]
     server["required"] = list(ADDRESSES)
@@ -43,7 +45,21 @@ def generated() -> str:
         lanes[name] = {"$ref": "#/definitions/lane"}
     schema["definitions"]["lane"] = section(tomllib.loads(DEFAULTS.read_text())["lanes"]["default"])
     schema["properties"]["config"] = config
+    describe(schema)
     return formatted(schema) + "\n"
+
+
+def describe(schema: dict[str, Any]) -> None:
+    """Adds the comments of values.yaml."""
+    for value in commented():
+        described = schema
+        for name in value.path:
+            described = described.get("properties", {}).get(name, {})
+        described.pop("description", None)
+        if value.comment:
+            rest = dict(described)
+            described.clear()
+            described.update({"description": value.comment} | rest)
 
 
 def section(settings: dict[str, Any]) -> dict[str, Any]:
@@ -72,14 +88,22 @@ def of_value(value: Any) -> dict[str, Any]:
 
 def formatted(value: Any, indent: int = 0) -> str:
     """JSON with each object on one line, if it fits."""
-    line = json.dumps(value)
-    if isinstance(value, dict):
-        line = line.replace("{", "{ ").replace("}", " }") if value else line
+    line = on_one_line(value)
     if not isinstance(value, dict) or (indent and indent + len(line) <= WIDTH):
         return line
     inner = " " * (indent + 2)
     entries = [f"{inner}{json.dumps(key)}: {formatted(of, indent + 2)}" for key, of in value.items()]
     return "{\n" + ",\n".join(entries) + "\n" + " " * indent + "}"
+
+
+def on_one_line(value: Any) -> str:
+    match value:
+        case dict():
+            entries = ", ".join(f"{json.dumps(key)}: {on_one_line(of)}" for key, of in value.items())
+            return f"{{ {entries} }}" if entries else "{}"
+        case list():
+            return f"[{', '.join(map(on_one_line, value))}]"
+    return json.dumps(value)
 
 
 if __name__ == "__main__":
