@@ -39,7 +39,8 @@ def groups() -> list[list[Value]]:
 
 
 def is_section(value: Value) -> bool:
-    return any(other.comment and other.path[:-1] == value.path for other in commented())
+    depth = len(value.path)
+    return any(other.comment and len(other.path) > depth and other.path[:depth] == value.path for other in commented())
 
 
 def section(group: list[Value]) -> str:

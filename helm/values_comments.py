@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ class Value:
         return ".".join(self.path)
 
 
+@functools.cache
 def commented() -> list[Value]:
     """Values in the order of the file, each before those in it. Their comments end where an indented example begins."""
     text = (CHART / "values.yaml").read_text()

@@ -1,6 +1,7 @@
 """What the tests of the chart share: values, and what the chart makes of them."""
 
 import functools
+import json
 import tomllib
 from pathlib import Path
 
@@ -48,10 +49,15 @@ def loaded(path):
 
 def files(values, chart=CHART):
     """Templates with what they render."""
+    return rendered(json.dumps(values), chart)
+
+
+@functools.cache
+def rendered(values, chart):
     chart = loaded(chart)
-    values = chart.merge_values(values)
-    chart.validate_schema(values)
-    return chart.render(values, name="test", namespace="default")
+    merged_values = chart.merge_values(json.loads(values))
+    chart.validate_schema(merged_values)
+    return chart.render(merged_values, name="test", namespace="default")
 
 
 def documents(values, chart=CHART):

@@ -211,6 +211,17 @@ def test_dashboards_are_for_the_sidecar_of_grafana(chart):
     assert config["metadata"]["labels"]["grafana_dashboard"] == "1" and config["metadata"]["annotations"] == {"grafana_folder": "Search"}
 
 
+def test_the_alerts_and_dashboards_of_the_chart_are_valid(crds):
+    """Those of the chart itself, of which there may be none."""
+    values = merged(INSECURE, OPTIONS["alerts"], OPTIONS["dashboards"])
+    found = [one for one in documents(values) if one not in documents(INSECURE)]
+    for document in found:
+        check(document, crds)
+        for text in document.get("data", {}).values():
+            assert json.loads(text)["title"] and len(text) < 2**20
+    assert len(found) == len(list(CHART.glob("dashboards/*.json"))) + bool(list(CHART.glob("alerts/*.yaml")))
+
+
 def test_without_alerts_and_dashboards_nothing_is_rendered(tmp_path):
     chart = tmp_path / "accelerd"
     shutil.copytree(CHART, chart, ignore=shutil.ignore_patterns("alerts", "dashboards"))

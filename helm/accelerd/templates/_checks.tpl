@@ -21,7 +21,7 @@
 {{- define "accelerd.checkVariables" -}}
 {{- $settings := list "server.listen" "server.admin_listen" "server.health_listen" "server.uds_path" "http.listen" "http.hosts" }}
 {{- $settings = concat $settings (list "store.data_dir" "store.snapshot_url" "store.snapshot_folders" "cuda.kernel_cache") }}
-{{- $settings = concat $settings (list "models.folders" "models.hub.cache" "models.hub.endpoint" "drain.endpoint_delay" "drain.timeout") }}
+{{- $settings = concat $settings (list "models.folders" "models.hub.cache" "models.hub.endpoint" "models.hub.offline" "drain.endpoint_delay" "drain.timeout") }}
 {{- $settings = concat $settings (list "tls.certificate" "tls.private_key" "tls.client_ca" "tls.client_certificates") }}
 {{- $settings = concat $settings (list "auth.principals" "auth.insecure") }}
 {{- range .Values.extraEnv }}

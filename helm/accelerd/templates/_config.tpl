@@ -34,7 +34,28 @@
 {{- $settings = mergeOverwrite $settings (deepCopy .Values.config) }}
 {{- include "accelerd.check" . }}
 {{- include "accelerd.checkCallers" $settings }}
+{{- include "accelerd.wholeNumbers" $settings }}
 {{- toToml $settings }}
+{{- end }}
+
+{{- /* Replaces whole numbers in a dict, which Helm reads as floating-point ones: the daemon refuses 3.0 and 1e+06 for many settings. */ -}}
+{{- define "accelerd.wholeNumbers" -}}
+{{- $dict := . }}
+{{- range $key, $value := $dict }}
+{{- if kindIs "map" $value }}
+{{- include "accelerd.wholeNumbers" $value }}
+{{- else if kindIs "slice" $value }}
+{{- $items := list }}
+{{- range $value }}
+{{- $item := dict "it" . }}
+{{- include "accelerd.wholeNumbers" $item }}
+{{- $items = append $items $item.it }}
+{{- end }}
+{{- $_ := set $dict $key $items }}
+{{- else if kindIs "float64" $value }}
+{{- if eq $value (floor $value) }}{{ $_ := set $dict $key (int64 $value) }}{{ end }}
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{- /* Fails if the daemon would refuse to serve callers from other machines. */ -}}

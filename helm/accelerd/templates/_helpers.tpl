@@ -103,6 +103,11 @@ annotations: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
 
+{{- /* The label of the pod of the test, which the services do not select. */ -}}
+{{- define "accelerd.testName" -}}
+{{- printf "%s-test" (include "accelerd.name" . | trunc 58 | trimSuffix "-") }}
+{{- end }}
+
 {{- /* What the containers of the test have in common. */ -}}
 {{- define "accelerd.testContainer" -}}
 image: {{ include "accelerd.image" . }}

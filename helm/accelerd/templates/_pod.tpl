@@ -47,9 +47,9 @@ spec:
   {{- end }}
   {{- with .Values.topologySpreadConstraints }}
   topologySpreadConstraints:
-    {{- $selector := dict "labelSelector" (dict "matchLabels" (include "accelerd.selectorLabels" $ | fromYaml)) }}
+    {{- $selector := dict "matchLabels" (include "accelerd.selectorLabels" $ | fromYaml) }}
     {{- range . }}
-    - {{ merge (deepCopy .) $selector | toYaml | indent 6 | trim }}
+    - {{ set (deepCopy .) "labelSelector" (default $selector .labelSelector) | toYaml | indent 6 | trim }}
     {{- end }}
   {{- end }}
   {{- with .Values.tolerations }}
