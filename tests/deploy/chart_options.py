@@ -2,6 +2,7 @@
 
 PARENTS = [{"name": "public", "namespace": "gateways", "sectionName": "https"}]
 SCALE_DOWN = {"scaleDown": {"stabilizationWindowSeconds": 600, "policies": [{"type": "Pods", "value": 1, "periodSeconds": 60}]}}
+SELECTOR = {"matchLabels": {"a": "b"}}
 MONITOR = {
     "enabled": True,
     "namespace": "monitoring",
@@ -61,7 +62,9 @@ OPTIONS = {
             "enabled": True,
             "behavior": SCALE_DOWN,
             "prometheus": {"threshold": 0.25, "authenticationRef": {"name": "prometheus", "kind": "ClusterTriggerAuthentication"}},
-            "triggers": [{"type": "cron", "metadata": {"timezone": "UTC", "start": "0 8 * * *", "end": "0 18 * * *", "desiredReplicas": "2"}}],
+            "triggers": [
+                {"type": "cron", "metadata": {"timezone": "UTC", "start": "0 8 * * *", "end": "0 18 * * *", "desiredReplicas": "2"}}
+            ],
         }
     },
     "network policy": {
@@ -69,7 +72,9 @@ OPTIONS = {
             "enabled": True,
             "callers": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "gateways"}}}, {"podSelector": {}}],
             "restrictEgress": True,
-            "egressRules": [{"to": [{"ipBlock": {"cidr": "0.0.0.0/0", "except": ["10.0.0.0/8"]}}], "ports": [{"protocol": "TCP", "port": 443}]}],
+            "egressRules": [
+                {"to": [{"ipBlock": {"cidr": "0.0.0.0/0", "except": ["10.0.0.0/8"]}}], "ports": [{"protocol": "TCP", "port": 443}]}
+            ],
         }
     },
     "service monitor": {"metrics": {"serviceMonitor": MONITOR}},
@@ -142,7 +147,7 @@ OPTIONS = {
         "affinity": {
             "podAntiAffinity": {
                 "preferredDuringSchedulingIgnoredDuringExecution": [
-                    {"weight": 1, "podAffinityTerm": {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"a": "b"}}}}
+                    {"weight": 1, "podAffinityTerm": {"topologyKey": "kubernetes.io/hostname", "labelSelector": SELECTOR}}
                 ]
             }
         },
@@ -152,7 +157,7 @@ OPTIONS = {
                 "maxSkew": 1,
                 "topologyKey": "kubernetes.io/hostname",
                 "whenUnsatisfiable": "DoNotSchedule",
-                "labelSelector": {"matchLabels": {"a": "b"}},
+                "labelSelector": SELECTOR,
             },
         ],
     },

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from chart import CHART, INSECURE, ROOT, VALUES, container, merged, pod, render, settings, validate, variables, workload
+from chart import CHART, INSECURE, VALUES, container, merged, pod, render, settings, validate, variables, workload
 from chart_options import OPTIONS
 from helm_python.errors import HelmError
 
@@ -47,7 +47,10 @@ def test_the_grace_period_is_longer_than_the_drain(manifests):
     assert pod(manifests)["spec"]["terminationGracePeriodSeconds"] == sum(drain.values()) + 10
 
 
-@pytest.mark.parametrize(("duration", "seconds"), [("1500ms", 2), ("1m 30s", 90), ("2h", 7200), ("1day", 86400), ("5sec", 5), ("0s", 0), ("3minutes", 180)])
+DURATIONS = {"1500ms": 2, "1m 30s": 90, "2h": 7200, "1day": 86400, "5sec": 5, "0s": 0, "3minutes": 180}
+
+
+@pytest.mark.parametrize(("duration", "seconds"), DURATIONS.items())
 def test_the_grace_period_follows_the_drain_and_the_hook(duration, seconds):
     config = {"drain": {"timeout": duration, "endpoint_delay": "1s"}}
     assert grace(config=config) == seconds + 1 + 10

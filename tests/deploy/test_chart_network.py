@@ -113,13 +113,14 @@ def test_a_monitor_scrapes_each_pod_once(option, endpoints):
     assert (endpoint["path"], endpoint["interval"], endpoint["scrapeTimeout"]) == ("/metrics", "15s", "10s")
 
 
+ROUTE = {"enabled": True, "parentRefs": [{"name": "a"}]}
 ROUTES = [
     ({"grpcRoute": {"enabled": True}}, "grpcRoute.enabled needs grpcRoute.parentRefs"),
     ({"httpRoute": {"enabled": True}}, "httpRoute.enabled needs httpRoute.parentRefs"),
     ({"ingress": {"http": {"enabled": True}}}, "ingress.http.enabled needs ingress.http.hosts"),
     ({"ingress": {"http": {"enabled": True, "hosts": ["a.b"]}}, "config": {"http": {"listen": ""}}}, "needs config.http.listen"),
     ({"ingress": {"http": {"enabled": True, "hosts": ["a.b"]}}, "config": {"http": {"hosts": ["c.d"]}}}, "a.b is routed to the HTTP port"),
-    ({name: {"enabled": True, "parentRefs": [{"name": "a"}]} for name in ("grpcRoute", "httpRoute")}, "a listener and a host name in common"),
+    ({"grpcRoute": ROUTE, "httpRoute": ROUTE}, "a listener and a host name in common"),
     ({"backendTLS": {"enabled": True, "hostname": "a"}}, "backendTLS.enabled needs tls.secretName"),
     ({"backendTLS": {"enabled": True}, "tls": {"secretName": "a"}}, "backendTLS.enabled needs backendTLS.hostname"),
     ({"metrics": {name: {"enabled": True} for name in ("serviceMonitor", "podMonitor")}}, "would scrape each pod twice"),
@@ -161,7 +162,8 @@ def test_the_test_calls_with_the_secrets_of_the_values():
     spec = render(values)["Pod"]["spec"]
     folders = {mount["mountPath"]: mount["name"] for mount in spec["containers"][1]["volumeMounts"]}
     secrets = {volume["name"]: volume["secret"]["secretName"] for volume in spec["volumes"]}
-    options = dict(zip(*[iter(commands(**values)["call"][1:-1])] * 2))
+    arguments = commands(**values)["call"][1:-1]
+    options = dict(zip(arguments[::2], arguments[1::2], strict=True))
     found = {name: secrets[folders[file.rsplit("/", 1)[0]]] for name, file in options.items() if file.startswith("/")}
     assert found == {"--tls-ca": "accelerd-tls", "--tls-cert": "client", "--tls-key": "client", "--token-file": "token"}
     assert options["--server"].startswith("https://") and options["--tls-server-name"] == "accelerd"

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from chart import CHART, INSECURE, ROOT, VALUES, merged, validate
+from chart import CHART, INSECURE, ROOT, VALUES, validate
 from helm_python.errors import HelmError
 
 sys.path.insert(0, str(ROOT / "helm"))
@@ -28,7 +28,7 @@ def test_misspelt_security_values_are_refused(values):
 
 def objects_of_schema(schema, path=""):
     """The objects that list their properties."""
-    if "properties" in schema and "additionalProperties" in schema or path == "":
+    if ("properties" in schema and "additionalProperties" in schema) or path == "":
         yield path, schema
     for name, inner in schema.get("properties", {}).items():
         yield from objects_of_schema(inner, f"{path}.{name}")
@@ -56,7 +56,7 @@ MISSPELT = [
     {"tolerations": [{"keys": "a"}]},
     {"env": [{"name": "A", "value": "b"}]},
     {"extraEnv": [{"name": "A", "val": "b"}]},
-    {"envFrom": [{"secretRef": {"nam": "a"}}]},
+    {"envFrom": [{"secretRef": {"names": "a"}}]},
     {"models": {"volume": {"persistentVolumeClaim": {"name": "a"}}}},
     {"models": {"volume": {"emptyDir": {}, "hostPath": {"path": "/a"}}}},
     {"models": {"download": {"files": [{"url": "https://a/b"}]}}},

@@ -121,10 +121,12 @@ def test_kernels_of_run_time_are_kept_on_a_claim():
     assert volumes(render(merged(INSECURE, OPTIONS["kernels on a claim"])))["kernels"]["persistentVolumeClaim"] == {"claimName": "kernels"}
 
 
+DOWNLOAD = {"files": [{"url": "https://a/b", "path": "b"}]}
+
+
 @pytest.mark.parametrize(("models", "message"), [
-    ({"download": {"files": [{"url": "https://a/b", "path": "b"}]}}, "models.download.files needs models.volume"),
-    ({"download": {"files": [{"url": "https://a/b", "path": "b"}]}, "volume": {"persistentVolumeClaim": {"claimName": "a", "readOnly": True}}},
-     "models.volume, which is readOnly"),
+    ({"download": DOWNLOAD}, "models.download.files needs models.volume"),
+    ({"download": DOWNLOAD, "volume": {"persistentVolumeClaim": {"claimName": "a", "readOnly": True}}}, "models.volume, which is readOnly"),
     ({"download": {"files": [{"url": "https://a/b", "path": "a/../../b"}]}, "volume": {"emptyDir": {}}}, "path"),
 ])
 def test_a_download_to_nowhere_is_refused(models, message):
@@ -169,7 +171,8 @@ def hub():
 def download(hub, folder, *files, **values):
     """Runs the init container's command on a folder of this machine."""
     url = f"http://127.0.0.1:{hub.server_port}"
-    models = {"mountPath": str(folder), "volume": {"emptyDir": {}}, "download": {"files": [{**file, "url": url + file["url"]} for file in files]}}
+    wanted = {"files": [{**file, "url": url + file["url"]} for file in files]}
+    models = {"mountPath": str(folder), "volume": {"emptyDir": {}}, "download": wanted}
     chosen = merged(INSECURE, {"models": models, "config": {"models": {"hub": {"endpoint": url}}}}, values)
     (init,) = pod(render(chosen))["spec"]["initContainers"]
     environment = {"PATH": os.environ["PATH"], "HF_TOKEN": "secret", "no_proxy": "*"}

@@ -1,4 +1,6 @@
+# shellcheck shell=sh
 # Arguments: folder, URL of the hub that gets HF_TOKEN or empty, then sha256 or "-", path and URL of each file.
+set -eu
 cd "$1"
 hub=$2
 shift 2

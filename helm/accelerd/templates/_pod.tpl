@@ -125,7 +125,7 @@ name: download-models
 image: {{ .Values.models.download.image }}
 imagePullPolicy: {{ .Values.image.pullPolicy }}
 securityContext: {{- toYaml .Values.securityContext | nindent 2 }}
-command: [sh, -euc]
+command: [sh, -c]
 args:
   - |-
     {{- .Files.Get "files/download.sh" | nindent 4 }}
