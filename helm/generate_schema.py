@@ -7,6 +7,7 @@ the descriptions of values, from the comments of values.yaml.
 from __future__ import annotations
 
 import json
+import re
 import sys
 import tomllib
 from pathlib import Path
@@ -33,13 +34,16 @@ def generated() -> str:
     """The schema with the settings of default.toml."""
     schema = json.loads(SCHEMA.read_text())
     config = section(tomllib.loads(DEFAULTS.read_text()))
-    config["required"] = ["server"]
+    config["required"] = ["server", "http"]
     server = config["properties"]["server"]
     server["required"] = list(ADDRESSES)
     for name in ADDRESSES:
         server["properties"][name] = {"$ref": "#/definitions/address"}
     address = {"$ref": "#/definitions/address"}
     config["properties"]["http"]["properties"]["listen"] = {"anyOf": [address, {"const": ""}]}
+    config["properties"]["http"]["required"] = ["listen"]
+    config["properties"]["backend"]["properties"]["ordinals"]["items"] = {"type": "integer"}
+    config["properties"]["models"]["properties"]["preload"]["items"] = {"$ref": "#/definitions/preload"}
     lanes = config["properties"]["lanes"]["properties"]
     for name in lanes:
         lanes[name] = {"$ref": "#/definitions/lane"}
@@ -79,10 +83,14 @@ def of_value(value: Any) -> dict[str, Any]:
             return {"type": "integer"}
         case float():
             return {"type": "number"}
+        case str() if re.fullmatch(r"[0-9]+[KMGT]?i?B", value):
+            return {"$ref": "#/definitions/size"}
+        case str() if re.fullmatch(r"[0-9]+(ms|s|m|h|days?)", value):
+            return {"$ref": "#/definitions/duration"}
         case str():
             return {"type": "string"}
         case list():
-            return {"type": "array"}
+            return {"type": "array", "items": {"type": "string"}}
     raise TypeError(f"expected a value of TOML, got {value!r}")
 
 

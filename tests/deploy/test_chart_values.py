@@ -42,6 +42,30 @@ def test_the_schema_is_closed_at_every_level_that_lists_properties():
     assert [] == [path for path, inner in found if "properties" in inner and inner["additionalProperties"] is not False]
 
 
+# Parts of objects of Kubernetes and others, which their servers check.
+OPEN = {
+    ".global", ".extraVolumes[]", ".extraInitContainers[]", ".extraContainers[]", ".autoscaling.metrics[]", ".keda.triggers[]",
+    ".grpcRoute.filters[]", ".httpRoute.filters[]", "volume.ephemeral.volumeClaimTemplate",
+    *(f"{kind}.{when}DuringSchedulingIgnoredDuringExecution{items}"
+      for kind in ("nodeAffinity", "terms") for when, items in {"required": "" if kind == "nodeAffinity" else "[]", "preferred": "[]"}.items()),
+}
+
+
+def open_objects(schema, path=""):
+    if schema.get("type") == "object" and "additionalProperties" not in schema:
+        yield path
+    for name, inner in schema.get("properties", {}).items():
+        yield from open_objects(inner, f"{path}.{name}")
+    for inner in [schema["items"]] if "items" in schema else []:
+        yield from open_objects(inner, f"{path}[]")
+
+
+def test_the_schema_is_open_only_where_others_check():
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    found = [*open_objects(schema), *(path for name, inner in schema["definitions"].items() for path in open_objects(inner, name))]
+    assert set(found) == OPEN
+
+
 MISSPELT = [
     {"replicas": 3},
     {"extraVolume": []},
@@ -98,6 +122,12 @@ MISSPELT = [
     {"config": {"models": {"hub": {"caches": "/a"}}}},
     {"config": {"auth": {"insecure": "yes"}}},
     {"config": {"server": {"max_streams": 1.5}}},
+    {"config": {"lanes": {"embed": {"max_wait": "1"}}}},
+    {"config": {"limits": {"max_text_bytes": "64"}}},
+    {"config": {"models": {"folders": [1]}}},
+    {"config": {"models": {"preload": [{"name": "a", "path": "b", "alias": []}]}}},
+    {"config": {"backend": {"ordinals": ["a"]}}},
+    {"extraEnv": [{"name": "A", "valueFrom": {"fieldReference": {"fieldPath": "a"}}}]},
 ]
 
 

@@ -78,6 +78,9 @@
 {{- /* Milliseconds of a duration such as "1m 30s", rounded up. */ -}}
 {{- define "accelerd.milliseconds" -}}
 {{- $total := 0 }}
+{{- if not (regexMatch "^([0-9]+ *[a-z]+ *)+$" .) }}
+{{- fail (printf "expected a duration with a unit, such as 30s, got %s" .) }}
+{{- end }}
 {{- $units := dict "ns" 0 "us" 0 "ms" 1 "msec" 1 "s" 1000 "sec" 1000 "second" 1000 "m" 60000 "min" 60000 "minute" 60000 "h" 3600000 "hr" 3600000 "hour" 3600000 "d" 86400000 "day" 86400000 }}
 {{- range regexFindAll "[0-9]+ *[a-z]+" . -1 }}
 {{- $unit := regexFind "[a-z]+" . }}
