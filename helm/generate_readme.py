@@ -48,7 +48,7 @@ def section(group: list[Value]) -> str:
     heads = [value for value in group if is_section(value) and value.comment]
     text = "".join(f"\n`{value.name}`: {value.comment}\n" for value in heads)
     table = "".join(f"| `{value.name}` | `{json.dumps(value.default)}` | {value.comment} |\n" for value in rows)
-    return f"{text}\n| value | default | |\n|---|---|---|\n{table}"
+    return f"{text}\n| value | default | meaning |\n|---|---|---|\n{table}"
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ def rendered(values, chart):
 
 def documents(values, chart=CHART):
     texts = [text for path, text in files(values, chart).items() if path.endswith(".yaml")]
-    return [document for text in texts for document in yaml.safe_load_all(text) if document]
+    return [document for text in texts for document in yaml.load_all(text, yaml.CSafeLoader) if document]
 
 
 def render(values, chart=CHART):

@@ -4,6 +4,9 @@ set -eu
 cd "$1"
 hub=$2
 shift 2
+part=
+trap 'rm -f "$part"' EXIT
+trap 'exit 143' TERM
 while [ $# -gt 0 ]; do
     sum=$1 path=$2 url=$3
     shift 3
@@ -23,7 +26,6 @@ while [ $# -gt 0 ]; do
     printf '%s\n' "$authorization" | curl --fail --silent --show-error --location --retry 5 --header @- --output "$part" "$url"
     if ! matches "$part"; then
         echo "$url has not the sha256 $sum" >&2
-        rm "$part"
         exit 1
     fi
     mv "$part" "$path"
