@@ -162,7 +162,7 @@ OPTIONS = {
         ],
     },
     "end of a pod": {"preStopSeconds": 15, "terminationGracePeriodSeconds": 120},
-    "replacement of all pods at once": {"strategy": {"type": "Recreate", "rollingUpdate": None}},
+    "replacement of all pods at once": {"strategy": {"type": "Recreate"}},
     "service account of another release": {"serviceAccount": {"create": False, "name": "shared", "annotations": {}}},
     "calls of the test with TLS": {
         **TLS,

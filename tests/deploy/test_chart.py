@@ -166,6 +166,8 @@ def test_a_gpu_is_not_asked_for_twice_in_an_update_and_a_cpu_is():
         return render(values)["Deployment"]["spec"]["strategy"]["rollingUpdate"]["maxSurge"]
 
     assert (surge(INSECURE), surge(VALUES["cpu"])) == (0, 1)
+    recreated = render(merged(INSECURE, OPTIONS["replacement of all pods at once"]))["Deployment"]
+    assert recreated["spec"]["strategy"] == {"type": "Recreate"}
 
 
 def test_the_token_of_the_hub_comes_from_its_secret():
