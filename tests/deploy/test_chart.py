@@ -101,10 +101,15 @@ def test_a_pod_without_a_limit_of_memory_is_refused():
         validate({"resources": {"limits": {"memory": ""}}})
 
 
-def test_the_container_has_no_privileges(manifests):
-    context = container(manifests)["securityContext"]
-    assert context["readOnlyRootFilesystem"] and not context["allowPrivilegeEscalation"]
-    assert context["capabilities"]["drop"] == ["ALL"]
+@pytest.mark.parametrize("option", ["models that are downloaded", "calls of the test with TLS"])
+def test_no_container_has_privileges(option):
+    manifests = render(merged(INSECURE, OPTIONS[option]))
+    for spec in (pod(manifests)["spec"], manifests["Pod"]["spec"]):
+        assert spec["securityContext"]["runAsNonRoot"] and not spec["automountServiceAccountToken"]
+        for one in spec["containers"] + spec.get("initContainers", []):
+            context = one["securityContext"]
+            assert context["readOnlyRootFilesystem"] and not context["allowPrivilegeEscalation"]
+            assert context["capabilities"]["drop"] == ["ALL"] and one["resources"]["limits"]["memory"]
 
 
 def test_services_add_no_variables_that_look_like_settings(manifests):
