@@ -40,8 +40,8 @@ loom:
     RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test --package accelerd-engine --package accelerd-ledger --locked --lib loom
 
 # Checks protocol, chart, images, scripts and the links of documents. The tests of a file share folders, so one process runs them.
-deploy:
-    PYTHONPATH=tests python3 -m pytest --quiet -p summary --numprocesses auto --dist loadfile tests/deploy
+deploy: build
+    ACCELERD_BIN="$(realpath "${CARGO_TARGET_DIR:-target}")/debug/accelerd" PYTHONPATH=tests python3 -m pytest --quiet -p summary --numprocesses auto --dist loadfile tests/deploy
 
 # Builds the daemon, the command line and the example of the parser, with the features that they have in `test`, which has built them.
 build:

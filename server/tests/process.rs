@@ -341,6 +341,12 @@ fn the_command_line_checks_health() {
     let address = running.health.to_string();
     assert_eq!(run(&["health", "--address", &address]).status.code(), Some(0));
     assert_eq!(run(&["health", "--address", &address, "--service", "nobody"]).status.code(), Some(1));
+    let named = format!("localhost:{}", running.health.port());
+    assert_eq!(run(&["health", "--address", &named]).status.code(), Some(0));
+    for address in ["localhost", "localhost:port", "a@localhost:1", ""] {
+        let output = run(&["health", "--address", address]);
+        assert!(text(&output.stderr).contains("expected a host and a port"), "{address}: {}", text(&output.stderr));
+    }
     drop(running);
     assert_eq!(run(&["health", "--address", &address]).status.code(), Some(1));
 }

@@ -1,78 +1,16 @@
-"""The Helm chart lints, renders and is valid Kubernetes for every values file it ships."""
+"""Pods of the chart: images, resources, probes, memory, and how they end."""
 
-import json
 import re
-import subprocess
-import sys
-import tomllib
-from pathlib import Path
 
-import kubernetes_validate
 import pytest
-import yaml
-from helm_python.chart import Chart, lint
+from chart import CHART, INSECURE, VALUES, container, merged, pod, render, settings, validate, variables, workload
+from chart_options import OPTIONS
 from helm_python.errors import HelmError
-
-ROOT = Path(__file__).parents[2]
-CHART = ROOT / "helm" / "accelerd"
-IMAGE = tomllib.loads((ROOT / "deploy/image.toml").read_text())
-DEFAULTS = tomllib.loads((ROOT / "server/config/default.toml").read_text())
-INSECURE = {"auth": {"insecure": True}}
-VALUES = {
-    "gpu": INSECURE,
-    "cpu": INSECURE | yaml.safe_load((CHART / "values-cpu.yaml").read_text()),
-    "protected": yaml.safe_load((CHART / "ci" / "protected-values.yaml").read_text()),
-    "shared-gpu": yaml.safe_load((CHART / "ci" / "shared-gpu-values.yaml").read_text()),
-}
-OLDEST, NEWEST = "1.27", "1.37"
-
-
-def files(values):
-    chart = Chart.load(CHART)
-    return chart.render(chart.merge_values(values), name="test", namespace="default")
-
-
-def render(values):
-    documents = [yaml.safe_load(text) for path, text in files(values).items() if path.endswith(".yaml")]
-    return {kind(document): document for document in documents if document}
-
-
-def kind(document):
-    return "HeadlessService" if document.get("spec", {}).get("clusterIP") == "None" else document["kind"]
 
 
 @pytest.fixture(params=VALUES, name="manifests")
 def rendered(request):
     return render(VALUES[request.param])
-
-
-def pod(manifests):
-    (workload,) = (manifests[kind] for kind in ("Deployment", "StatefulSet") if kind in manifests)
-    return workload["spec"]["template"]
-
-
-def container(manifests):
-    return pod(manifests)["spec"]["containers"][0]
-
-
-def validate(values):
-    chart = Chart.load(CHART)
-    chart.validate_schema(chart.merge_values(values))
-
-
-@pytest.mark.parametrize("values", VALUES.values(), ids=VALUES.keys())
-def test_the_chart_lints_without_warnings(values):
-    report = lint(CHART, values, strict=True)
-    assert report["errors"] in (None, []), report
-    assert all(message["severity"] <= 1 for message in report["messages"] or []), report
-
-
-@pytest.mark.parametrize("version", [OLDEST, NEWEST])
-def test_every_manifest_is_valid_kubernetes(manifests, version):
-    assert {"Service", "ConfigMap", "ServiceAccount"} <= manifests.keys()
-    assert len({"Deployment", "StatefulSet"} & manifests.keys()) == 1
-    for manifest in manifests.values():
-        kubernetes_validate.validate(manifest, version, strict=True)
 
 
 def test_probes_use_grpc_on_the_health_port(manifests):
@@ -100,9 +38,37 @@ def test_the_pod_is_restarted_when_the_configuration_changes():
     assert checksum({}) != checksum({"config": {"telemetry": {"log_level": "debug"}}})
 
 
+def grace(**values):
+    return pod(render(INSECURE | values))["spec"]["terminationGracePeriodSeconds"]
+
+
 def test_the_grace_period_is_longer_than_the_drain(manifests):
-    spec = pod(manifests)["spec"]
-    assert spec["terminationGracePeriodSeconds"] > 30 + 5
+    drain = {name: int(value.removesuffix("s").replace("1m", "60")) for name, value in settings(manifests)["drain"].items()}
+    assert pod(manifests)["spec"]["terminationGracePeriodSeconds"] == sum(drain.values()) + 10
+
+
+DURATIONS = {"1500ms": 2, "1m 30s": 90, "2h": 7200, "1day": 86400, "5sec": 5, "0s": 0, "3minutes": 180}
+
+
+@pytest.mark.parametrize(("duration", "seconds"), DURATIONS.items())
+def test_the_grace_period_follows_the_drain_and_the_hook(duration, seconds):
+    config = {"drain": {"timeout": duration, "endpoint_delay": "1s"}}
+    assert grace(config=config) == seconds + 1 + 10
+    assert grace(config=config, preStopSeconds=7) == seconds + 7 + 1 + 10
+    assert grace(config=config, terminationGracePeriodSeconds=seconds + 2) == seconds + 2
+    with pytest.raises(HelmError, match=f"terminationGracePeriodSeconds is {seconds + 1}, in which the daemon is killed"):
+        grace(config=config, terminationGracePeriodSeconds=seconds + 1)
+
+
+def test_a_duration_of_an_unknown_unit_is_refused():
+    with pytest.raises(HelmError, match="expected a duration with a unit"):
+        grace(config={"drain": {"timeout": "3fortnights"}})
+
+
+def test_a_hook_delays_the_end_only_if_it_is_asked_for():
+    assert "lifecycle" not in container(render(INSECURE))
+    hook = container(render(INSECURE | {"preStopSeconds": 15}))["lifecycle"]["preStop"]
+    assert hook == {"exec": {"command": ["sleep", "15"]}}
 
 
 UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "B": 1, "": 1}
@@ -116,8 +82,7 @@ def size(text):
 def unfit_memory(manifests):
     """Settings that leave too little of the pod's limit for what the daemon's ledger does not count."""
     limit = size(container(manifests)["resources"]["limits"]["memory"])
-    settings = tomllib.loads(manifests["ConfigMap"]["data"]["config.toml"]).get("memory", {})
-    given = {key: size(value) for key, value in settings.items() if value != "auto"}
+    given = {key: size(value) for key, value in settings(manifests).get("memory", {}).items() if value != "auto"}
     fits = given.get("host_limit", 0) <= limit * 0.8 and given.get("reserve", limit) >= limit * 0.2
     return {} if fits else given
 
@@ -126,9 +91,9 @@ def test_the_ledger_of_memory_fits_into_the_limit(manifests):
     assert unfit_memory(manifests) == {}
 
 
-@pytest.mark.parametrize("settings", [{"host_limit": "15GiB"}, {"reserve": "1GiB"}])
-def test_a_ledger_that_does_not_fit_would_be_noticed(settings):
-    assert unfit_memory(render(INSECURE | {"config": {"memory": settings}})) != {}
+@pytest.mark.parametrize("memory", [{"host_limit": "15GiB"}, {"reserve": "1GiB"}])
+def test_a_ledger_that_does_not_fit_would_be_noticed(memory):
+    assert unfit_memory(render(INSECURE | {"config": {"memory": memory}})) != {}
 
 
 def test_a_pod_without_a_limit_of_memory_is_refused():
@@ -136,187 +101,15 @@ def test_a_pod_without_a_limit_of_memory_is_refused():
         validate({"resources": {"limits": {"memory": ""}}})
 
 
-def test_the_container_has_no_privileges(manifests):
-    context = container(manifests)["securityContext"]
-    assert context["readOnlyRootFilesystem"] and not context["allowPrivilegeEscalation"]
-    assert context["capabilities"]["drop"] == ["ALL"]
-
-
-def test_values_that_do_not_fit_the_schema_are_refused():
-    with pytest.raises(HelmError):
-        validate({"gpu": {"count": -1}})
-
-
-def settings(manifests):
-    return tomllib.loads(manifests["ConfigMap"]["data"]["config.toml"])
-
-
-def notes(values):
-    return next(text for path, text in files(values).items() if path.endswith("NOTES.txt"))
-
-
-def with_values(values, **sections):
-    return {**values, **{name: {**values.get(name, {}), **section} for name, section in sections.items()}}
-
-
-def test_an_unprotected_service_is_refused_unless_it_is_asked_for():
-    with pytest.raises(HelmError, match="auth.insecure=true"):
-        render({})
-    assert settings(render(INSECURE))["auth"] == {"insecure": True}
-    assert "WARNING: auth.insecure is true. Everyone" in notes(INSECURE)
-    assert "WARNING: auth.insecure is true. Everyone" in notes({"config": INSECURE})
-    assert "WARNING" not in notes(VALUES["protected"])
-    on_loopback = {"config": {"server": {"listen": "127.0.0.1:7433"}}}
-    assert "auth" not in settings(render(on_loopback))
-
-
-def test_tokens_in_plaintext_are_refused_unless_they_are_asked_for():
-    plaintext = {"auth": {"principalsSecretName": "principals"}}
-    with pytest.raises(HelmError, match="needs tls.secretName"):
-        render(plaintext)
-    asked = with_values(plaintext, auth={"insecure": True})
-    assert settings(render(asked))["auth"]["principals"].endswith("/principals.toml")
-    assert "Tokens travel in plaintext" in notes(asked)
-
-
-def test_client_certificates_without_tls_are_refused():
-    with pytest.raises(HelmError, match="clientCASecretName needs tls.secretName"):
-        render(with_values(INSECURE, tls={"clientCASecretName": "ca"}))
-
-
-def test_every_file_of_the_settings_is_in_a_mounted_secret():
-    manifests = render(VALUES["protected"])
-    sections = settings(manifests)
-    named = {sections["tls"][key] for key in ("certificate", "private_key", "client_ca")} | {sections["auth"]["principals"]}
-    folders = {mount["mountPath"]: mount["name"] for mount in container(manifests)["volumeMounts"]}
-    volumes = {volume["name"]: volume for volume in pod(manifests)["spec"]["volumes"]}
-    found = {(volumes[folders[str(Path(file).parent)]]["secret"]["secretName"], Path(file).name) for file in named}
-    assert found == {("accelerd-tls", "tls.crt"), ("accelerd-tls", "tls.key"), ("accelerd-client-ca", "ca.crt"),
-                     ("accelerd-principals", "principals.toml")}
-    assert sections["tls"]["client_certificates"] == "optional" and "insecure" not in sections["auth"]
-
-
-def test_secrets_are_mounted_so_that_the_kubelet_updates_them(manifests):
-    assert not any("subPath" in mount for mount in container(manifests)["volumeMounts"])
-    spec = pod(manifests)["spec"]
-    secrets = [volume["secret"] for volume in spec["volumes"] if "secret" in volume]
-    # Readable by the group of the pod, which owns the volume, and by nobody else.
-    assert all(secret["defaultMode"] == 0o440 for secret in secrets) and spec["securityContext"]["fsGroup"] == 65532
-
-
-def test_the_service_and_the_notes_say_whether_there_is_tls():
-    def protocol(values):
-        return next(port["appProtocol"] for port in render(values)["Service"]["spec"]["ports"] if port["name"] == "grpc")
-
-    assert (protocol(INSECURE), protocol(VALUES["protected"])) == ("kubernetes.io/h2c", "https")
-    assert "--server http://" in notes(INSECURE) and "--server https://" in notes(VALUES["protected"])
-
-
-@pytest.mark.parametrize("values", [{"tls": {"clientCertificates": "never"}}, {"tls": {"secret": "a"}},
-                                    {"auth": {"insecure": "yes"}}, {"auth": {"principals": "a"}}])
-def test_misspelt_security_values_are_refused(values):
-    with pytest.raises(HelmError):
-        validate(values)
-
-
-def objects_of_schema(schema, path=""):
-    """The objects that list their properties."""
-    if "properties" in schema and "additionalProperties" in schema or path == "":
-        yield path, schema
-    for name, inner in schema.get("properties", {}).items():
-        yield from objects_of_schema(inner, f"{path}.{name}")
-    yield from objects_of_schema(schema["items"], f"{path}[]") if "items" in schema else ()
-
-
-def test_the_schema_is_closed_at_every_level_that_lists_properties():
-    schema = json.loads((CHART / "values.schema.json").read_text())
-    found = list(objects_of_schema(schema)) + list(schema["definitions"].items())
-    assert len(found) > 20
-    assert [] == [path for path, inner in found if "properties" in inner and inner["additionalProperties"] is not False]
-
-
-MISSPELT = [
-    {"replicas": 3},
-    {"extraVolume": []},
-    {"image": {"tags": "1"}},
-    {"service": {"typ": "NodePort"}},
-    {"persistence": {"enable": True}},
-    {"serviceAccount": {"annotation": {}}},
-    {"probes": {"startup": {"periodSecond": 1}}},
-    {"probes": {"startups": {}}},
-    {"resources": {"limit": {"memory": "1Gi"}}},
-    {"resources": {"limits": {"memories": "1Gi"}}},
-    {"tolerations": [{"keys": "a"}]},
-    {"env": [{"name": "A", "val": "b"}]},
-    {"extraVolumeMounts": [{"name": "a", "mountpath": "/a"}]},
-    {"config": {"sever": {}}},
-    {"config": {"server": {"lsten": "0.0.0.0:7433"}}},
-    {"config": {"lanes": {"embed": {"max_waits": "1ms"}}}},
-    {"config": {"lanes": {"embedding": {}}}},
-    {"config": {"models": {"hub": {"caches": "/a"}}}},
-    {"config": {"auth": {"insecure": "yes"}}},
-    {"config": {"server": {"max_streams": 1.5}}},
-]
-
-
-@pytest.mark.parametrize("values", MISSPELT, ids=str)
-def test_a_misspelt_value_is_refused_at_every_level(values):
-    with pytest.raises(HelmError):
-        validate(INSECURE | values)
-
-
-@pytest.mark.parametrize("values", [*VALUES.values(), {"global": {"region": "a"}}, {"config": {"sandbox": {"processes": 2}}},
-                                    {"config": {"server": {"reflection": True}}}, {"config": {"lanes": {"embed": {"max_wait": "1ms"}}}},
-                                    {"resources": {"limits": {"hugepages-2Mi": "64Mi"}}}], ids=str)
-def test_valid_values_fit_the_schema(values):
-    validate(INSECURE | values)
-
-
-def test_the_settings_in_the_schema_are_those_of_the_daemon():
-    done = subprocess.run([sys.executable, ROOT / "helm/generate_schema.py", "--check"], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-
-
-def leaves(settings, prefix=""):
-    for name, value in settings.items():
-        yield from leaves(value, f"{prefix}{name}.") if isinstance(value, dict) else [f"{prefix}{name}"]
-
-
-def test_the_settings_of_the_image_and_of_the_chart_exist(manifests):
-    known = set(leaves(DEFAULTS))
-    found = set(leaves(IMAGE)) | set(leaves(settings(manifests)))
-    assert len(found) >= 5 and found <= known
-
-
-def test_the_image_sets_nothing_that_would_override_the_settings_of_the_chart():
-    instructions = re.sub(r"^#.*$", "", (ROOT / "Dockerfile").read_text(), flags=re.MULTILINE).replace("\\\n", " ")
-    variables = [line for line in instructions.splitlines() if line.startswith("ENV")]
-    assert variables and not any("ACCELERD" in line for line in variables)
-    # The chart's file replaces the image's.
-    assert instructions.count("COPY deploy/image.toml /etc/accelerd/config.toml") == 2
-    (argument,) = [text for text in container(render(INSECURE))["args"] if text.endswith(".toml")]
-    assert argument == "/etc/accelerd/config.toml"
-
-
-def test_addresses_of_the_values_are_those_that_the_pod_uses():
-    server = {"listen": "0.0.0.0:1111", "admin_listen": "[::]:2222", "health_listen": "0.0.0.0:3333"}
-    manifests = render(INSECURE | {"config": {"server": server, "http": {"listen": "0.0.0.0:4444"}}})
-    assert settings(manifests)["server"] == server
-    assert [port["containerPort"] for port in container(manifests)["ports"]] == [1111, 4444, 2222, 3333]
-    assert container(manifests)["livenessProbe"]["grpc"]["port"] == 3333
-    assert "env" not in container(manifests)
-
-
-def test_the_service_has_the_http_port_unless_it_is_disabled():
-    def names(listen):
-        manifests = render(INSECURE | {"config": {"http": {"listen": listen}}})
-        ports = manifests["Service"]["spec"]["ports"], container(manifests)["ports"]
-        return tuple([port["name"] for port in of_kind] for of_kind in ports)
-
-    assert names("0.0.0.0:7436") == (["grpc", "http", "metrics"], ["grpc", "http", "metrics", "health"])
-    assert names("") == (["grpc", "metrics"], ["grpc", "metrics", "health"])
-    with pytest.raises(HelmError, match="listen"):
-        names("auto")
+@pytest.mark.parametrize("option", ["models that are downloaded", "calls of the test with TLS"])
+def test_no_container_has_privileges(option):
+    manifests = render(merged(INSECURE, OPTIONS[option]))
+    for spec in (pod(manifests)["spec"], manifests["Pod"]["spec"]):
+        assert spec["securityContext"]["runAsNonRoot"] and not spec["automountServiceAccountToken"]
+        for one in spec["containers"] + spec.get("initContainers", []):
+            context = one["securityContext"]
+            assert context["readOnlyRootFilesystem"] and not context["allowPrivilegeEscalation"]
+            assert context["capabilities"]["drop"] == ["ALL"] and one["resources"]["limits"]["memory"]
 
 
 def test_services_add_no_variables_that_look_like_settings(manifests):
@@ -333,97 +126,114 @@ def test_a_health_port_that_no_probe_reaches_is_refused():
                                                  ("CUDA__KERNEL_CACHE", "cuda.kernel_cache")])
 def test_a_variable_that_would_override_what_the_pod_is_built_of_is_refused(variable, value):
     with pytest.raises(HelmError, match=f"set config.{value} instead of the variable"):
-        render(INSECURE | {"env": [{"name": f"ACCELERD__{variable}", "value": "a"}]})
+        render(INSECURE | {"extraEnv": [{"name": f"ACCELERD__{variable}", "value": "a"}]})
 
 
-def mounts(manifests):
-    return {mount["mountPath"]: mount["name"] for mount in container(manifests)["volumeMounts"]}
+def test_every_setting_that_templates_read_is_protected_from_variables():
+    checks = (CHART / "templates/_checks.tpl").read_text()
+    for path in CHART.rglob("templates/**/*"):
+        text = path.read_text() if path.is_file() else ""
+        read = {".".join(parts) for parts in re.findall(r"Values\.config\.(\w+)\.(\w+)", text)}
+        read |= {dug.replace('" "', ".") for dug in re.findall(r'dig "((?:\w+" ")*\w+)" (?:""|list|false|"https)[^\n]*config', text)}
+        assert [name for name in read if "." in name and f'"{name}"' not in checks] == [], path
 
 
-def volumes(manifests):
-    return {volume["name"]: volume for volume in pod(manifests)["spec"]["volumes"]}
+def test_the_image_is_that_of_the_digest_or_the_tag():
+    image = {"repository": "registry.example.com/accelerd", "tag": "1.2.3"}
+    digest = f"sha256:{'a' * 64}"
+    assert container(render(INSECURE | {"image": image}))["image"] == "registry.example.com/accelerd:1.2.3"
+    assert container(render(INSECURE | {"image": image | {"digest": digest}}))["image"] == f"registry.example.com/accelerd@{digest}"
 
 
-def test_replicas_with_persistence_have_a_claim_each():
-    manifests = render(INSECURE | {"replicaCount": 3, "persistence": {"enabled": True, "size": "5Gi", "storageClassName": "fast"}})
-    assert "PersistentVolumeClaim" not in manifests and "Deployment" not in manifests
-    spec = manifests["StatefulSet"]["spec"]
-    (claim,) = spec["volumeClaimTemplates"]
-    assert (spec["replicas"], claim["metadata"]["name"]) == (3, "data")
-    assert claim["spec"] == {"accessModes": ["ReadWriteOnce"], "storageClassName": "fast", "resources": {"requests": {"storage": "5Gi"}}}
-    assert mounts(manifests)["/var/lib/accelerd"] == "data" and "data" not in volumes(manifests)
-    headless = manifests["HeadlessService"]
-    assert spec["serviceName"] == headless["metadata"]["name"] == "test-accelerd-pods"
-    assert headless["spec"]["selector"].items() <= spec["template"]["metadata"]["labels"].items()
+def test_a_constraint_of_topology_selects_the_pods_of_the_release():
+    spec = pod(render(merged(INSECURE, OPTIONS["scheduling"])))["spec"]
+    chosen, given = (constraint["labelSelector"]["matchLabels"] for constraint in spec["topologySpreadConstraints"])
+    assert chosen == {"app.kubernetes.io/name": "accelerd", "app.kubernetes.io/instance": "test"} and given == {"a": "b"}
+    assert (spec["priorityClassName"], spec["runtimeClassName"]) == ("serving", "nvidia")
 
 
-def test_without_persistence_each_pod_has_a_volume_that_ends_with_it():
-    manifests = render(INSECURE | {"replicaCount": 3})
-    assert volumes(manifests)["data"]["emptyDir"] == {} and "StatefulSet" not in manifests
-    assert "has collections of its own" in notes(INSECURE | {"replicaCount": 3})
+def test_labels_of_the_values_are_on_objects_and_pods_but_select_nothing():
+    manifests = render(merged(INSECURE, OPTIONS["names and labels"]))
+    assert all(manifest["metadata"]["labels"]["team"] == "search" for manifest in manifests.values())
+    labels = pod(manifests)["metadata"]["labels"]
+    assert (labels["team"], labels["tier"], labels["app.kubernetes.io/name"]) == ("search", "gpu", "engine")
+    assert set(workload(manifests)["spec"]["selector"]["matchLabels"]) == {"app.kubernetes.io/name", "app.kubernetes.io/instance"}
+    with pytest.raises(HelmError, match="app.kubernetes.io/name"):
+        validate({"podLabels": {"app.kubernetes.io/name": "other"}})
 
 
-def test_the_names_of_pods_fit_into_their_labels():
-    manifests = render(INSECURE | {"fullnameOverride": "a" * 63, "persistence": {"enabled": True}})
-    # The label of a pod's revision is the name with a hash of ten characters and a hyphen.
-    assert len(manifests["StatefulSet"]["metadata"]["name"]) + 11 <= 63
-    assert len(manifests["HeadlessService"]["metadata"]["name"]) <= 63
+def test_a_change_of_the_chart_alone_replaces_no_pod():
+    assert "helm.sh/chart" not in pod(render(INSECURE))["metadata"]["labels"]
 
 
-def test_the_folder_of_the_data_is_a_volume():
-    moved = {"config": {"store": {"data_dir": "/data/"}}}
-    assert mounts(render(INSECURE | moved))["/data"] == "data"
-    in_memory = {"config": {"store": {"data_dir": ""}}}
-    assert "data" not in volumes(render(INSECURE | in_memory)) and "data" not in mounts(render(INSECURE | in_memory)).values()
-    with pytest.raises(HelmError, match="persistence.enabled needs config.store.data_dir"):
-        render(INSECURE | in_memory | {"persistence": {"enabled": True}})
+def test_a_gpu_is_not_asked_for_twice_in_an_update_and_a_cpu_is():
+    def surge(values):
+        return render(values)["Deployment"]["spec"]["strategy"]["rollingUpdate"]["maxSurge"]
+
+    assert (surge(INSECURE), surge(VALUES["cpu"])) == (0, 1)
+    recreated = render(merged(INSECURE, OPTIONS["replacement of all pods at once"]))["Deployment"]
+    assert recreated["spec"]["strategy"] == {"type": "Recreate"}
 
 
-def test_kernels_of_run_time_have_a_volume_and_those_of_the_image_stay_visible():
-    manifests = render(VALUES["gpu"])
-    cache = settings(manifests)["cuda"]["kernel_cache"]
-    assert cache == IMAGE["cuda"]["kernel_cache"]
-    assert mounts(manifests)[f"{cache}/jit"] == "kernels" and "emptyDir" in volumes(manifests)["kernels"]
-    assert cache not in mounts(manifests)
-    assert f"{cache}/jit" in (ROOT / "Dockerfile").read_text()
-    assert "kernels" not in volumes(render(VALUES["cpu"]))
+def test_the_token_of_the_hub_comes_from_its_secret():
+    manifests = render(merged(INSECURE, OPTIONS["cache of the hub"]))
+    assert variables(manifests)["HF_TOKEN"]["valueFrom"]["secretKeyRef"] == {"name": "hub", "key": "HF_TOKEN"}
+    assert "env" not in container(render(INSECURE))
+    with pytest.raises(HelmError, match="HF_TOKEN is in extraEnv, and hub.tokenSecretName"):
+        render(INSECURE | {"hub": {"tokenSecretName": "hub"}, "extraEnv": [{"name": "HF_TOKEN", "value": "a"}]})
 
 
-FOLDERS = [
-    ({"cuda": {"kernel_cache": "/kernels"}}, "config.cuda.kernel_cache is /kernels"),
-    ({"models": {"hub": {"cache": "/models"}}}, "config.models.hub.cache is /models"),
-    ({"server": {"uds_path": "/run/accelerd.sock"}}, "config.server.uds_path is /run"),
-    ({"store": {"snapshot_url": "file:///snapshots"}}, "a folder of snapshots in config.store is /snapshots"),
-    ({"store": {"snapshot_folders": ["s3://a", "file:///var/library"]}}, "is /var/library"),
+def test_pods_that_scale_are_counted_by_the_scaler():
+    for name in ("autoscaling by CPU", "KEDA"):
+        manifests = render(merged(INSECURE, OPTIONS[name]))
+        scaler = manifests.get("HorizontalPodAutoscaler") or manifests["ScaledObject"]
+        assert scaler["spec"]["scaleTargetRef"]["name"] == manifests["Deployment"]["metadata"]["name"]
+        assert "replicas" not in manifests["Deployment"]["spec"]
+
+
+def test_an_autoscaler_looks_at_the_metrics_of_the_values():
+    def metrics(option):
+        return [metric["type"] for metric in render(merged(INSECURE, OPTIONS[option]))["HorizontalPodAutoscaler"]["spec"]["metrics"]]
+
+    assert (metrics("autoscaling by CPU"), metrics("autoscaling by a metric")) == (["Resource"], ["Pods"])
+
+
+def test_keda_compares_the_wait_of_the_releases_pods_with_the_threshold():
+    def trigger(**prometheus):
+        return render(INSECURE | {"keda": {"enabled": True, "prometheus": prometheus}})["ScaledObject"]["spec"]["triggers"][0]
+
+    given = trigger(threshold=0.25)
+    assert (given["metricType"], given["metadata"]["threshold"]) == ("Value", "0.25")
+    query = given["metadata"]["query"]
+    (pattern,) = re.findall(r'namespace="default", pod=~"([^"]+)"', query)
+    assert re.fullmatch(pattern, "test-accelerd-5d4f8c7b9-x2x7z") and not re.fullmatch(pattern, "test-accelerd-other-5d4f8c7b9-x2x7z")
+    assert "accelerd_queue_wait_seconds_bucket" in query and query.endswith("or vector(0)")
+    assert trigger(query="up")["metadata"]["query"] == "up"
+
+
+SCALING = [
+    ({"autoscaling": {"enabled": True}, "keda": {"enabled": True}}, "both set the number of pods"),
+    ({"autoscaling": {"enabled": True}, "persistence": {"enabled": True}}, "do not fit persistence.enabled"),
+    ({"keda": {"enabled": True}, "persistence": {"enabled": True}}, "do not fit persistence.enabled"),
+    ({"autoscaling": {"enabled": True, "targetCPUUtilizationPercentage": 0}}, "needs autoscaling.targetCPUUtilizationPercentage"),
+    ({"autoscaling": {"enabled": True, "minReplicas": 5}}, "autoscaling.minReplicas is 5, and autoscaling.maxReplicas 4"),
+    ({"keda": {"enabled": True, "minReplicas": 5}}, "keda.minReplicas is 5"),
+    ({"keda": {"minReplicas": 0}}, "minReplicas"),
 ]
 
 
-@pytest.mark.parametrize(("config", "message"), FOLDERS, ids=str)
-def test_a_folder_that_is_written_on_the_read_only_root_is_refused(config, message):
-    with pytest.raises(HelmError, match=f"{message}, which is on the read-only root"):
-        render(INSECURE | {"config": config})
-    if "store" not in config:
-        render(INSECURE | {"config": config, "securityContext": {"readOnlyRootFilesystem": False}})
+@pytest.mark.parametrize(("values", "message"), SCALING, ids=str)
+def test_scaling_that_would_lose_or_miss_pods_is_refused(values, message):
+    with pytest.raises(HelmError, match=message):
+        render(INSECURE | values)
 
 
-@pytest.mark.parametrize("folder", ["/var/lib/accelerd/a", "/tmp/a", "/extra", "/extra/b"])
-def test_a_folder_that_is_written_on_a_volume_is_accepted(folder):
-    extra = {"extraVolumes": [{"name": "extra", "emptyDir": {}}], "extraVolumeMounts": [{"name": "extra", "mountPath": "/extra"}]}
-    config = {"cuda": {"kernel_cache": folder}, "models": {"hub": {"cache": folder}}, "store": {"snapshot_url": f"file://{folder}"}}
-    assert settings(render(INSECURE | extra | {"config": config}))["models"]["hub"]["cache"] == folder
+def test_an_eviction_takes_one_pod_unless_the_values_say_otherwise():
+    def budget(option):
+        return render(merged(INSECURE, OPTIONS.get(option, {})))["PodDisruptionBudget"]["spec"]
 
-
-def test_models_are_mounted():
-    volume = {"name": "models", "persistentVolumeClaim": {"claimName": "models", "readOnly": True}}
-    mount = {"name": "models", "mountPath": "/models", "readOnly": True}
-    models = {"folders": ["/models"], "preload": [{"name": "minilm", "path": "/models/minilm", "aliases": ["default"]}]}
-    values = {"extraVolumes": [volume], "extraVolumeMounts": [mount], "config": {"models": models}}
-    for more in ({}, {"persistence": {"enabled": True}}):
-        validate(INSECURE | values | more)
-        manifests = render(INSECURE | values | more)
-        assert volume in pod(manifests)["spec"]["volumes"] and mount in container(manifests)["volumeMounts"]
-        assert settings(manifests)["models"]["preload"][0]["path"] == "/models/minilm"
-        kubernetes_validate.validate(manifests["StatefulSet" if more else "Deployment"], NEWEST, strict=True)
-    read_only = values | {"config": {"models": {"hub": {"cache": "/models"}}}}
-    with pytest.raises(HelmError, match="config.models.hub.cache is /models"):
-        render(INSECURE | read_only)
+    assert budget("")["maxUnavailable"] == 1 and "minAvailable" not in budget("")
+    assert budget("disruption budget by percentage")["maxUnavailable"] == "25%"
+    assert budget("disruption budget by minimum")["minAvailable"] == 2 and "maxUnavailable" not in budget("disruption budget by minimum")
+    assert budget("")["selector"] == workload(render(INSECURE))["spec"]["selector"]
+    assert "PodDisruptionBudget" not in render(INSECURE | {"podDisruptionBudget": {"enabled": False}})

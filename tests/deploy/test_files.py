@@ -36,7 +36,7 @@ def test_the_dockerfile_has_a_cpu_and_a_cuda_image_that_run_unprivileged():
 
 def test_yaml_files_are_well_formed():
     run("yamllint", "--strict", "--config-data", "{extends: relaxed, rules: {line-length: {max: 120}}}", "deploy",
-        "helm/accelerd/values.yaml", "helm/accelerd/values-cpu.yaml", "helm/accelerd/ci")
+        "helm/accelerd/ci", *tracked("helm/accelerd/values*.yaml"))
 
 
 def test_the_scrape_configuration_names_the_services_of_the_compose_file():
@@ -100,4 +100,4 @@ def test_shell_scripts_pass_shellcheck():
     scripts = [name for name in tracked("*") if (ROOT / name).is_file() and (ROOT / name).open("rb").read(15) == b"#!/usr/bin/env "]
     shell = [name for name in scripts if "bash" in (ROOT / name).open(errors="replace").readline()]
     assert shell, "there are shell scripts"
-    run("shellcheck", *shell)
+    run("shellcheck", *shell, *tracked("helm/accelerd/files/*.sh"))

@@ -12,6 +12,11 @@
 {{- end }}
 {{- end }}
 
+{{- /* Name of the Deployment or StatefulSet. Kubernetes appends a hash and more to names of pods and labels. */ -}}
+{{- define "accelerd.workload" -}}
+{{- include "accelerd.fullname" . | trunc 46 | trimSuffix "-" }}
+{{- end }}
+
 {{- /* Name of the headless service, which has an address for each pod. */ -}}
 {{- define "accelerd.podsService" -}}
 {{- printf "%s-pods" (include "accelerd.fullname" . | trunc 58 | trimSuffix "-") }}
@@ -27,6 +32,22 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{ include "accelerd.selectorLabels" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- /* Metadata of an object: (list . NAME), and optionally a dict with namespace, labels and annotations. */ -}}
+{{- define "accelerd.metadata" -}}
+{{- $root := index . 0 }}
+{{- $more := dict }}
+{{- if gt (len .) 2 }}{{ $more = index . 2 }}{{ end -}}
+name: {{ index . 1 }}
+namespace: {{ default $root.Release.Namespace $more.namespace }}
+labels: {{- mergeOverwrite (include "accelerd.labels" $root | fromYaml) (default dict $more.labels) | toYaml | nindent 2 }}
+{{- with $more.annotations }}
+annotations: {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end }}
 
 {{- define "accelerd.serviceAccountName" -}}
@@ -38,8 +59,12 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
 {{- define "accelerd.image" -}}
+{{- if .Values.image.digest }}
+{{- printf "%s@%s" .Values.image.repository .Values.image.digest }}
+{{- else }}
 {{- $suffix := ternary "-cpu" "" (eq (int .Values.gpu.count) 0) }}
 {{- printf "%s:%s" .Values.image.repository (default (printf "%s%s" .Chart.AppVersion $suffix) .Values.image.tag) }}
+{{- end }}
 {{- end }}
 
 {{- /* Port of a "host:port" address. */ -}}
@@ -47,52 +72,12 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- regexFind "[0-9]+$" . }}
 {{- end }}
 
-{{- /* Folder of the mounted secrets. Whole folders are mounted, because the kubelet does not update a subPath. */ -}}
-{{- define "accelerd.secrets" -}}
-/run/secrets/accelerd
+{{- /* Whether only the pod itself reaches an address. */ -}}
+{{- define "accelerd.isLoopback" -}}
+{{- if regexMatch "^(127\\.|\\[::1\\])" . }}true{{ end }}
 {{- end }}
 
-{{- /* The settings: those of tls and auth, overridden by config. Fails if the daemon would refuse them. */ -}}
-{{- define "accelerd.config" -}}
-{{- $folder := include "accelerd.secrets" . }}
-{{- $settings := dict }}
-{{- with .Values.tls.secretName }}
-{{- $tls := dict "certificate" (printf "%s/tls/tls.crt" $folder) "private_key" (printf "%s/tls/tls.key" $folder) }}
-{{- $_ := set $settings "tls" $tls }}
-{{- end }}
-{{- if .Values.tls.clientCASecretName }}
-{{- if not .Values.tls.secretName }}
-{{- fail "tls.clientCASecretName needs tls.secretName: client certificates are part of TLS" }}
-{{- end }}
-{{- $_ := set $settings.tls "client_ca" (printf "%s/client-ca/ca.crt" $folder) }}
-{{- $_ := set $settings.tls "client_certificates" .Values.tls.clientCertificates }}
-{{- end }}
-{{- $auth := dict }}
-{{- if .Values.auth.principalsSecretName }}
-{{- $_ := set $auth "principals" (printf "%s/principals/principals.toml" $folder) }}
-{{- end }}
-{{- if .Values.auth.insecure }}
-{{- $_ := set $auth "insecure" true }}
-{{- end }}
-{{- if $auth }}
-{{- $_ := set $settings "auth" $auth }}
-{{- end }}
-{{- $settings = mergeOverwrite $settings (deepCopy .Values.config) }}
-{{- include "accelerd.check" . }}
-{{- $auth = default dict $settings.auth }}
-{{- $is_loopback := regexMatch "^(127\\.|\\[::1\\])" $settings.server.listen }}
-{{- if not (or $auth.insecure $is_loopback) }}
-{{- if not $auth.principals }}
-{{- fail "everyone who reaches the service could do everything: set tls.secretName and auth.principalsSecretName (see SECURITY.md), or auth.insecure=true if the network is protected by other means" }}
-{{- end }}
-{{- if not (default dict $settings.tls).certificate }}
-{{- fail "auth.principalsSecretName needs tls.secretName, because tokens are readable in plaintext; or set auth.insecure=true if the network encrypts by other means" }}
-{{- end }}
-{{- end }}
-{{- toToml $settings }}
-{{- end }}
-
-{{- /* Whether the gRPC port has TLS. */ -}}
+{{- /* Whether the gRPC and HTTP ports have TLS. */ -}}
 {{- define "accelerd.hasTls" -}}
 {{- if or .Values.tls.secretName (dig "tls" "certificate" "" .Values.config) }}true{{ end }}
 {{- end }}
@@ -102,6 +87,36 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if or .Values.auth.insecure (dig "auth" "insecure" false .Values.config) }}true{{ end }}
 {{- end }}
 
-{{- define "accelerd.appProtocol" -}}
-{{- ternary "https" "kubernetes.io/h2c" (eq (include "accelerd.hasTls" .) "true") }}
+{{- /* The ports of a service for gRPC and HTTP: (list . GRPC_PORT HTTP_PORT). */ -}}
+{{- define "accelerd.servicePorts" -}}
+{{- $root := index . 0 }}
+{{- $has_tls := eq (include "accelerd.hasTls" $root) "true" -}}
+- name: grpc
+  port: {{ index . 1 }}
+  targetPort: grpc
+  appProtocol: {{ ternary "https" "kubernetes.io/h2c" $has_tls }}
+{{- if $root.Values.config.http.listen }}
+- name: http
+  port: {{ index . 2 }}
+  targetPort: http
+  appProtocol: {{ ternary "https" "http" $has_tls }}
+{{- end }}
+{{- end }}
+
+{{- /* The label of the pod of the test, which the services do not select. */ -}}
+{{- define "accelerd.testName" -}}
+{{- printf "%s-test" (include "accelerd.name" . | trunc 58 | trimSuffix "-") }}
+{{- end }}
+
+{{- /* What the containers of the test have in common. */ -}}
+{{- define "accelerd.testContainer" -}}
+image: {{ include "accelerd.image" . }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+securityContext: {{- toYaml .Values.securityContext | nindent 2 }}
+resources:
+  requests:
+    cpu: 50m
+    memory: 64Mi
+  limits:
+    memory: 256Mi
 {{- end }}

@@ -18,64 +18,82 @@
 {{- if and $is_image (gt (int .Values.gpu.count) 0) }}true{{ end }}
 {{- end }}
 
-{{- /* Fails if a value would have no effect, or the daemon could not write where it is told to. */ -}}
-{{- define "accelerd.check" -}}
-{{- if and .Values.persistence.enabled (not (include "accelerd.dataDir" .)) }}
-{{- fail "persistence.enabled needs config.store.data_dir, such as /var/lib/accelerd" }}
+{{- /* A volume with a secret, readable by the group of the pod: (list NAME SECRET) and optionally its only key. */ -}}
+{{- define "accelerd.secretVolume" -}}
+- name: {{ index . 0 }}
+  secret:
+    secretName: {{ index . 1 }}
+    defaultMode: 0440
+    {{- if gt (len .) 2 }}
+    # Without other keys, such as an authority's private key.
+    items:
+      - key: {{ index . 2 }}
+        path: {{ index . 2 }}
+    {{- end }}
 {{- end }}
-{{- $health := .Values.config.server.health_listen }}
-{{- if regexMatch "^(127\\.|\\[::1\\])" $health }}
-{{- fail (printf "config.server.health_listen is %s, where the kubelet's probes cannot reach it: expected an address such as 0.0.0.0:7435" $health) }}
+
+{{- define "accelerd.volumeMounts" -}}
+- name: config
+  mountPath: /etc/accelerd
+  readOnly: true
+{{- with include "accelerd.dataDir" . }}
+- name: data
+  mountPath: {{ . }}
 {{- end }}
-{{- $derived := dict "ACCELERD__SERVER__LISTEN" "config.server.listen" "ACCELERD__SERVER__ADMIN_LISTEN" "config.server.admin_listen" }}
-{{- $_ := set $derived "ACCELERD__SERVER__HEALTH_LISTEN" "config.server.health_listen" }}
-{{- $_ := set $derived "ACCELERD__HTTP__LISTEN" "config.http.listen" }}
-{{- $_ := set $derived "ACCELERD__STORE__DATA_DIR" "config.store.data_dir" }}
-{{- $_ := set $derived "ACCELERD__CUDA__KERNEL_CACHE" "config.cuda.kernel_cache" }}
-{{- range .Values.env }}
-{{- with get $derived .name }}
-{{- fail (printf "set %s instead of the variable in env: ports and volumes of the pod follow it" .) }}
+{{- if include "accelerd.usesImageKernels" . }}
+# The kernels in the image stay where they are, read-only.
+- name: kernels
+  mountPath: {{ include "accelerd.imageKernels" . }}/jit
+{{- end }}
+{{- if .Values.models.volume }}
+- name: models
+  mountPath: {{ .Values.models.mountPath }}
+  readOnly: {{ .Values.models.readOnly }}
+{{- end }}
+- name: tmp
+  mountPath: /tmp
+{{- $secrets := dict "tls" .Values.tls.secretName "client-ca" .Values.tls.clientCASecretName "principals" .Values.auth.principalsSecretName }}
+{{- range $name, $secret := $secrets }}
+{{- if $secret }}
+- name: {{ $name }}
+  mountPath: {{ include "accelerd.secrets" $ }}/{{ $name }}
+  readOnly: true
 {{- end }}
 {{- end }}
-{{- if .Values.securityContext.readOnlyRootFilesystem }}
-{{- include "accelerd.checkFolders" . }}
+{{- with .Values.extraVolumeMounts }}
+{{ toYaml . }}
 {{- end }}
 {{- end }}
 
-{{- /* Fails if a folder that the daemon writes is on the read-only root. */ -}}
-{{- define "accelerd.checkFolders" -}}
-{{- $writable := list "/tmp" }}
-{{- with include "accelerd.dataDir" . }}{{ $writable = append $writable . }}{{ end }}
-{{- range .Values.extraVolumeMounts }}
-{{- if not .readOnly }}{{ $writable = append $writable (clean .mountPath) }}{{ end }}
+{{- /* The volumes, without "data" if each pod has a claim of its own. */ -}}
+{{- define "accelerd.volumes" -}}
+- name: config
+  configMap:
+    name: {{ include "accelerd.fullname" . }}
+{{- if and (include "accelerd.dataDir" .) (not .Values.persistence.enabled) }}
+- name: data
+  emptyDir: {}
 {{- end }}
-{{- $config := .Values.config }}
-{{- $written := list }}
-{{- if and (gt (int .Values.gpu.count) 0) (not (include "accelerd.usesImageKernels" .)) }}
-{{- $written = append $written (list "config.cuda.kernel_cache" (dig "cuda" "kernel_cache" "" $config)) }}
+{{- if include "accelerd.usesImageKernels" . }}
+- name: kernels
+  {{- toYaml (default (dict "emptyDir" dict) .Values.kernelCache.volume) | nindent 2 }}
 {{- end }}
-{{- if not (dig "models" "hub" "offline" false $config) }}
-{{- $written = append $written (list "config.models.hub.cache" (dig "models" "hub" "cache" "" $config)) }}
+{{- with .Values.models.volume }}
+- name: models
+  {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with dig "server" "uds_path" "" $config }}
-{{- $written = append $written (list "config.server.uds_path" (dir .)) }}
+- name: tmp
+  emptyDir: {}
+{{- with .Values.tls.secretName }}
+{{ include "accelerd.secretVolume" (list "tls" .) }}
 {{- end }}
-{{- range prepend (dig "store" "snapshot_folders" list $config) (dig "store" "snapshot_url" "" $config) }}
-{{- if hasPrefix "file://" . }}
-{{- $written = append $written (list "a folder of snapshots in config.store" (trimPrefix "file://" .)) }}
+{{- with .Values.tls.clientCASecretName }}
+{{ include "accelerd.secretVolume" (list "client-ca" . "ca.crt") }}
 {{- end }}
+{{- with .Values.auth.principalsSecretName }}
+{{ include "accelerd.secretVolume" (list "principals" .) }}
 {{- end }}
-{{- range $written }}
-{{- $name := first . }}
-{{- with last . }}
-{{- $folder := clean . }}
-{{- $is_writable := false }}
-{{- range $writable }}
-{{- if hasPrefix (printf "%s/" .) (printf "%s/" $folder) }}{{ $is_writable = true }}{{ end }}
-{{- end }}
-{{- if not $is_writable }}
-{{- fail (printf "%s is %s, which is on the read-only root of the container: choose a folder below one of %s, or mount a writable volume there by extraVolumes and extraVolumeMounts" $name $folder (join ", " $writable)) }}
-{{- end }}
-{{- end }}
+{{- with .Values.extraVolumes }}
+{{ toYaml . }}
 {{- end }}
 {{- end }}
