@@ -206,7 +206,7 @@ DEVICES = {
             "Bps",
             {
                 "{{kernel}} {{device}}": f"topk(10, {rate('accelerd_kernel_moved_bytes_total', 'kernel, device')} "
-                f"/ ({rate('accelerd_kernel_seconds_total', 'kernel, device')} > 0))"
+                f"/ {rate('accelerd_kernel_seconds_total', 'kernel, device')})"
             },
             "Bytes that a kernel reads and writes at least, over its time; kernels that count none show 0.",
         ),

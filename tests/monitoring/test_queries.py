@@ -45,7 +45,7 @@ def rules() -> list[tuple[str, str]]:
 
 
 def source() -> str:
-    return "".join(file.read_text() for file in (ROOT / "server").glob("**/src/**/*.rs"))
+    return "".join(file.read_text() for folder in ("server", "kernels") for file in (ROOT / folder).glob("**/src/**/*.rs"))
 
 
 SOURCE = source()
