@@ -47,7 +47,7 @@ def certificate(folder: Path) -> dict[str, str]:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "monitoring")])
     address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
-    now = datetime.datetime.now(datetime.timezone.utc)
+    now = datetime.datetime.now(datetime.UTC)
     builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now, now + datetime.timedelta(days=90))
     builder = builder.add_extension(x509.SubjectAlternativeName([address]), critical=False)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)

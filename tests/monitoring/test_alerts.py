@@ -78,7 +78,7 @@ CASES = {
     ),
     "AccelerdCollectionsReadOnly": Case(
         {"accelerd_collections_read_only": "0x5 1x25 0x30"},
-        5, 8, 45, {"job": "accelerd"}, "1 collections of a:7434 are read-only.",
+        4, 8, 45, {"job": "accelerd"}, "1 collections of a:7434 are read-only.",
     ),
     "AccelerdSandboxRestarts": Case(
         {"accelerd_sandbox_restarts_total": "0+1x30 30x30"},

@@ -47,10 +47,10 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    fn new(shared: Shared, request: Request, called: Arc<AtomicBool>) -> Result<Self, Failure> {
+    pub(crate) fn new(shared: Shared, request: Request) -> Result<Self, Failure> {
         let (parts, body) = request.into_parts();
         let caller = Caller::new(&parts)?;
-        Ok(Self { shared, caller, parts, body: Mutex::new(body), called })
+        Ok(Self { shared, caller, parts, body: Mutex::new(body), called: Arc::default() })
     }
 
     /// Receives the body.
@@ -191,11 +191,11 @@ pub(crate) type Route = fn(Exchange) -> BoxFuture<'static, Result<Response, Fail
 /// Serves a request off the reactor. A client that goes away ends it.
 pub(crate) async fn serve(form: ErrorForm, route: Route, State(shared): State<Shared>, request: Request) -> Response {
     let offload = shared.offload.clone();
-    let called = Arc::<AtomicBool>::default();
-    let exchange = Exchange::new(shared, request, Arc::clone(&called));
+    let exchange = Exchange::new(shared, request);
+    let called = exchange.as_ref().ok().map(|exchange| Arc::clone(&exchange.called));
     let run = async move { route(exchange?).await };
     let served = AbortOnDropHandle::new(offload.spawn(run)).await;
     let served = served.unwrap_or_else(|_panic| Err(Failure::fault()));
-    let failed = if called.load(Relaxed) { failed } else { refused };
+    let failed = if called.is_some_and(|called| called.load(Relaxed)) { failed } else { refused };
     served.unwrap_or_else(|failure| failed(form, &failure))
 }
