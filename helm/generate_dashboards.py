@@ -35,14 +35,16 @@ class Panel:
     kind: str = "timeseries"
     width: int = 8
     stacked: bool = False
+    # The value from which a number is red.
+    bad: float | None = None
 
     @property
     def height(self) -> int:
         return 4 if self.kind == "stat" else 8
 
 
-def stat(title: str, unit: str, query: str, description: str = "") -> Panel:
-    return Panel(title, unit, {"": query}, description, "stat", 4)
+def stat(title: str, unit: str, query: str, description: str = "", bad: float | None = None) -> Panel:
+    return Panel(title, unit, {"": query}, description, "stat", 4, bad=bad)
 
 
 def quantile(q: float, metric: str, by: str, matchers: str = "@") -> str:
@@ -76,9 +78,10 @@ OVERVIEW = {
             "percentunit",
             f"(sum(rate({CALLS[:-1]},{SERVER_ERRORS}}}[RATE])) or vector(0)) / sum(rate({CALLS}[RATE]))",
             "Errors of the daemon; those of callers do not count.",
+            bad=0.05,
         ),
         stat("Calls in progress", "none", "sum(accelerd_requests_in_flight{@})"),
-        stat("Devices lost", "none", "sum(accelerd_device_lost{@})"),
+        stat("Devices lost", "none", "sum(accelerd_device_lost{@})", bad=1),
         stat("Daemons without a GPU", "none", "count(accelerd_fallback_info{@}) or vector(0)"),
     ],
     "Calls": [
@@ -166,7 +169,7 @@ OVERVIEW = {
 DEVICES = {
     "": [
         stat("Devices", "none", "count(accelerd_device_lost{@})"),
-        stat("Devices lost", "none", "sum(accelerd_device_lost{@})"),
+        stat("Devices lost", "none", "sum(accelerd_device_lost{@})", bad=1),
         stat("Launches", "ops", "sum(rate(accelerd_device_execute_seconds_count{@}[RATE]))"),
         stat("Launches that failed", "ops", "sum(rate(accelerd_device_errors_total{@}[RATE])) or vector(0)"),
         stat("Sandboxes restarted", "ops", "sum(rate(accelerd_sandbox_restarts_total{@}[RATE]))"),
@@ -262,13 +265,14 @@ DATA = {
     "": [
         stat("Collections", "none", "sum(accelerd_collections{@})"),
         stat("Points", "short", "sum(accelerd_collection_points{@})"),
-        stat("Read-only collections", "none", "sum(accelerd_collections_read_only{@})", "Their files are damaged."),
-        stat("Text indexes that wait", "none", "sum(accelerd_collections_text_index_postponed{@})"),
+        stat("Read-only collections", "none", "sum(accelerd_collections_read_only{@})", "Their files are damaged.", 1),
+        stat("Text indexes that wait", "none", "sum(accelerd_collections_text_index_postponed{@})", bad=1),
         stat("Models", "none", "sum(accelerd_models{@})"),
         stat(
-            "Least free disk",
+            "Fullest disk",
             "percentunit",
-            "min(accelerd_filesystem_free_bytes{@} / accelerd_filesystem_size_bytes{@})",
+            "1 - min(accelerd_filesystem_free_bytes{@} / accelerd_filesystem_size_bytes{@})",
+            bad=0.9,
         ),
     ],
     "Collections": [
@@ -379,22 +383,23 @@ DASHBOARDS = {
 
 def target(ref: str, legend: str, query: str) -> dict[str, Any]:
     expression = query.replace("@", MATCHERS).replace("RATE", "$__rate_interval")
-    return {"refId": ref, "datasource": DATASOURCE, "expr": expression, "legendFormat": legend}
+    return {"refId": ref, "expr": expression, "legendFormat": legend}
 
 
 def drawn(panel: Panel, at: int, x: int, y: int) -> dict[str, Any]:
-    defaults: dict[str, Any] = {"unit": panel.unit, "min": 0}
-    options: dict[str, Any] = {"legend": {"displayMode": "list", "placement": "bottom", "showLegend": True}}
-    options["tooltip"] = {"mode": "multi", "sort": "desc"}
+    defaults: dict[str, Any] = {"unit": panel.unit}
+    options: dict[str, Any] = {"tooltip": {"mode": "multi", "sort": "desc"}}
     if panel.kind == "stat":
         options = {"reduceOptions": {"calcs": ["lastNotNull"]}, "graphMode": "area"}
+        steps = [{"color": "green", "value": None}, {"color": "red", "value": panel.bad}]
+        defaults["thresholds"] = {"mode": "absolute", "steps": steps[: 1 if panel.bad is None else 2]}
     if panel.stacked:
         defaults["custom"] = {"fillOpacity": 20, "stacking": {"mode": "normal", "group": "A"}}
     return {
         "id": at,
         "type": panel.kind,
         "title": panel.title,
-        "description": panel.description,
+        **({"description": panel.description} if panel.description else {}),
         "datasource": DATASOURCE,
         "gridPos": {"x": x, "y": y, "w": panel.width, "h": panel.height},
         "fieldConfig": {"defaults": defaults, "overrides": []},

@@ -1,18 +1,14 @@
-"""Fixtures: a daemon after a small load, and Prometheus, which scrapes it by the configuration of the compose file.
+"""Fixtures: Prometheus, which scrapes a daemon by the configuration of the compose file.
 
-With ACCELERD_METRICS, Prometheus scrapes a file instead: what `curl -s http://127.0.0.1:7434/metrics` wrote on a machine with a GPU.
+With ACCELERD_METRICS, it scrapes a file instead: the metrics that loaded_daemon.py saved on a machine with a GPU.
 """
 
 from __future__ import annotations
 
-import datetime
 import functools
-import hashlib
 import http.server
-import ipaddress
 import json
 import os
-import ssl
 import subprocess
 import threading
 import time
@@ -25,71 +21,15 @@ from pathlib import Path
 from typing import Any
 
 import loopback
-import numpy as np
 import pytest
 import yaml
-from accelerd import Client, Tls
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from loaded_daemon import daemon
 
 ROOT = Path(__file__).parents[2]
 ALERTS = ROOT / "helm/accelerd/alerts/accelerd.yaml"
 METRICS_FILE = os.environ.get("ACCELERD_METRICS")
-TOKEN = "a-token-of-the-monitoring-test"
-PRINCIPAL = '[[principal]]\nname = "test"\nrole = "admin"\ntokens = ["sha256:{}"]\n'
 SCRAPES = 3
 TIMEOUT_SECONDS = 60
-
-
-def certificate(folder: Path) -> dict[str, str]:
-    """Write a certificate of 127.0.0.1, which is its own authority, and return its settings."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "monitoring")])
-    address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
-    now = datetime.datetime.now(datetime.UTC)
-    builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now, now + datetime.timedelta(days=90))
-    builder = builder.add_extension(x509.SubjectAlternativeName([address]), critical=False)
-    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-    signed = builder.sign(key, hashes.SHA256())
-    (folder / "tls.crt").write_bytes(signed.public_bytes(serialization.Encoding.PEM))
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    (folder / "tls.key").write_bytes(private)
-    return {"TLS__CERTIFICATE": str(folder / "tls.crt"), "TLS__PRIVATE_KEY": str(folder / "tls.key")}
-
-
-def load(given: dict[str, str], folder: Path) -> None:
-    """Make calls over gRPC and HTTP, some of which are refused."""
-    tls = Tls(ca=folder / "tls.crt")
-    with Client(f"https://{given['SERVER__LISTEN']}", timeout=30, tls=tls, token=TOKEN) as client:
-        client.embed(["open a socket", "close a file"])
-        client.parse(["x = 1\n", "x =\n"])
-        collection = client.create_collection("texts", model="builtin", text_field="body")
-        collection.upsert([1, 2], texts=["open a socket", "close a file"], payloads=[{"body": "open"}, {"body": "close"}])
-        collection.search(texts=["open"], k=1)
-        (client.tensor(np.ones((2, 2), np.float32)) + 1).numpy()
-    context = ssl.create_default_context(cafile=folder / "tls.crt")
-    for content_type, token in [("text/plain", TOKEN), ("application/json", TOKEN), ("application/json", "wrong")]:
-        headers = {"content-type": content_type, "authorization": f"Bearer {token}"}
-        request = urllib.request.Request(f"https://{given['HTTP__LISTEN']}/embed", b'{"inputs": "a"}', headers)
-        try:
-            urllib.request.urlopen(request, context=context).close()
-        except urllib.error.HTTPError as refusal:
-            assert refusal.code in (401, 415)
-
-
-@contextmanager
-def daemon(folder: Path) -> Iterator[str]:
-    """The address of the metrics of a daemon with TLS, principals and durable collections."""
-    principals = folder / "principals.toml"
-    principals.write_text(PRINCIPAL.format(hashlib.sha256(TOKEN.encode()).hexdigest()))
-    principals.chmod(0o600)
-    settings = {"AUTH__PRINCIPALS": str(principals), "STORE__DATA_DIR": str(folder / "data"), **certificate(folder)}
-    with loopback.serve(settings) as given:
-        load(given, folder)
-        yield given["SERVER__ADMIN_LISTEN"]
 
 
 @contextmanager

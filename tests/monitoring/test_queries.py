@@ -66,7 +66,8 @@ def unknown_names(expression: str, exposed: dict[str, set[str]]) -> list[str]:
             known = exposed[metric]
         else:
             known = set(re.findall(r'KeyValue::new\("(\w+)"', SOURCE))
-            unknown += [] if metric in ABSENT and is_declared(metric) else [metric]
+            may_be_absent = METRICS_FILE or metric in ABSENT
+            unknown += [] if may_be_absent and is_declared(metric) else [metric]
         labels |= known
         for label, values in MATCHER.findall(matchers):
             unknown += [] if label in known | OF_TARGETS else [f"{metric}.{label}"]
@@ -141,8 +142,7 @@ def test_a_dashboard_can_be_imported_without_edits(file: Path):
         covered = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
         assert not covered & cells and all(x < 24 for x, _ in covered), panel["title"]
         cells |= covered
-        sources = [panel, *panel["targets"]] if panel["type"] != "row" else []
-        assert all(source["datasource"] == {"type": "prometheus", "uid": "$datasource"} for source in sources)
+        assert panel["type"] == "row" or panel["datasource"] == {"type": "prometheus", "uid": "$datasource"}
 
 
 def test_the_dashboards_are_up_to_date():
