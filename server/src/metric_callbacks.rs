@@ -470,7 +470,9 @@ fn certificates(app: &Arc<App>, tls: &Arc<TlsConfig>) {
     app.metrics
         .meter()
         .u64_observable_gauge("accelerd_tls_certificate_expiry_timestamp_seconds")
-        .with_description("When the first certificate of a file of [tls] expires, in seconds since 1970: of the server's chain or of client_ca.")
+        .with_description(
+            "When the first certificate of the server's chain, or of client_ca, expires, in seconds since 1970.",
+        )
         .with_callback(move |gauge| {
             with(&tls, |tls| {
                 for (certificate, expiry) in &tls.get().expiries {

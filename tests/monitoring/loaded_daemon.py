@@ -40,9 +40,7 @@ def certificate(folder: Path) -> dict[str, str]:
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     signed = builder.sign(key, hashes.SHA256())
     (folder / "tls.crt").write_bytes(signed.public_bytes(serialization.Encoding.PEM))
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+    private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     (folder / "tls.key").write_bytes(private)
     return {"TLS__CERTIFICATE": str(folder / "tls.crt"), "TLS__PRIVATE_KEY": str(folder / "tls.key")}
 
