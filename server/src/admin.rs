@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use http::{Method, Request, Response, StatusCode, header::CONTENT_TYPE};
+use http::{Method, Request, Response, StatusCode, header::CONTENT_TYPE, request::Parts};
 use http_body_util::Full;
 use hyper::{
     body::{Bytes, Incoming},
@@ -66,7 +66,11 @@ pub(crate) async fn serve(listener: TcpListener, state: AdminState, closing: Can
 
 async fn serve_connection(stream: TcpStream, peer: SocketAddr, state: AdminState) {
     let is_local = peer.ip().to_canonical().is_loopback();
-    let service = service_fn(async |request| Ok::<_, Infallible>(respond(&request, &state, is_local).await));
+    let state = &state;
+    let service = service_fn(move |request: Request<Incoming>| async move {
+        let (head, _body) = request.into_parts();
+        Ok::<_, Infallible>(respond(&head, state, is_local).await)
+    });
     let mut http1 = http1::Builder::new();
     http1.timer(TokioTimer::new()).header_read_timeout(HEADER_READ_TIMEOUT).max_buf_size(16 << 10);
     if let Err(error) = http1.serve_connection(TokioIo::new(stream), service).await {
@@ -74,13 +78,13 @@ async fn serve_connection(stream: TcpStream, peer: SocketAddr, state: AdminState
     }
 }
 
-async fn respond(request: &Request<Incoming>, state: &AdminState, is_local: bool) -> Response<Full<Bytes>> {
-    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+async fn respond(request: &Parts, state: &AdminState, is_local: bool) -> Response<Full<Bytes>> {
+    if !matches!(request.method, Method::GET | Method::HEAD) {
         return text(StatusCode::METHOD_NOT_ALLOWED, "GET and HEAD only\n");
     }
     let Starting { health, metrics, .. } = &state.starting;
     let health = health.now();
-    match request.uri().path() {
+    match request.uri.path() {
         "/metrics" => metrics_text(Arc::clone(metrics)).await,
         "/healthz" => probe(health.live, "live\n", "not live\n"),
         "/readyz" => probe(health.ready && health.live, "ready\n", "not ready\n"),

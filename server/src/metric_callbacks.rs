@@ -439,8 +439,8 @@ fn file_systems(app: &Arc<App>) {
     .collect();
     let gauge = |name, description, measure: fn(&StatVfs) -> u64| {
         let folders = Arc::clone(&folders);
-        let meter = app.metrics.meter().u64_observable_gauge(name).with_description(description);
-        meter
+        let builder = app.metrics.meter().u64_observable_gauge(name).with_description(description);
+        builder
             .with_callback(move |gauge| {
                 for (setting, folder) in &*folders {
                     if let Ok(file_system) = statvfs(folder) {

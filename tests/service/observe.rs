@@ -1,7 +1,7 @@
 //! Metrics, statistics and timings, from an operator's view.
 
 use accelerd::config::ByteSize;
-use accelerd_kernels::ledger::{Limit, Place};
+use accelerd_kernels::ledger::{Kind, Limit, Place};
 use accelerd_proto::v1;
 use http_body_util::{BodyExt, Empty};
 use hyper_util::rt::TokioIo;
@@ -123,12 +123,10 @@ async fn a_text_index_without_memory_for_a_commit_is_reported_until_it_has_some(
     server.similarity().create_collection(request).await.expect("the collection is made");
     let postponed = || value(&server.daemon.app().metrics.text(), "accelerd_collections_text_index_postponed", &[]);
     let ledger = &server.daemon.app().ledger;
-    let host = ledger.snapshot().into_iter().find(|memory| memory.place == Place::Host).expect("it is counted");
-    let limit = |more: u64| Limit { bytes: host.held + more, setting: "memory.host_limit" };
     // A commit takes 16,384 rows and 24 MiB; the next one after a failure takes twice as many rows.
-    for (first, more, expected) in [(0, 20 << 20, 1), (16_384, 1 << 30, 0)] {
+    for (first, bytes, expected) in [(0, 20 << 20, 1), (16_384, 1 << 30, 0)] {
         assert_eq!(postponed(), 1 - expected);
-        ledger.limit(Place::Host, limit(more));
+        ledger.cap(Place::Host, Kind::Writers, Limit { bytes, setting: "memory.host_limit" });
         let points = Some(v1::upsert_request::Points::Vectors(tensor(&[16_384, 1], &[1.0; 16_384])));
         let request = v1::UpsertRequest {
             collection: "texts".into(),

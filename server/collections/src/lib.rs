@@ -242,8 +242,8 @@ impl Collections {
     pub fn totals(&self) -> Totals {
         let mut totals = Totals::default();
         for collection in self.list() {
-            let is_postponed = |index: &TextIndex| index.is_postponed();
-            totals.text_postponed += u64::from(collection.shared().generation().text_index().is_some_and(is_postponed));
+            let generation = collection.shared().generation();
+            totals.text_postponed += u64::from(generation.text_index().is_some_and(TextIndex::is_postponed));
             let collection = collection.describe();
             totals.collections += 1;
             totals.points += collection.points;
