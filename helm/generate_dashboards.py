@@ -434,7 +434,6 @@ def variable(name: str, query: str) -> dict[str, Any]:
         "type": "query",
         "datasource": DATASOURCE,
         "query": {"query": query, "refId": name},
-        "definition": query,
         "refresh": 2,
         "sort": 1,
         "multi": True,
