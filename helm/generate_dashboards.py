@@ -281,7 +281,7 @@ DATA = {
             "reqps",
             {
                 "{{method}} {{code}}": "sum by (method, code) (rate("
-                'accelerd_request_duration_seconds_count{@,method=~"accelerd.v1.SimilarityService/.*"}[RATE]))'
+                'accelerd_request_duration_seconds_count{@,method=~".*Similarity.*"}[RATE]))'
             },
         ),
         Panel(
@@ -289,7 +289,7 @@ DATA = {
             "s",
             {
                 "{{method}}": quantile(
-                    0.99, "accelerd_request_duration_seconds", "method", '@,method=~"accelerd.v1.SimilarityService/.*"'
+                    0.99, "accelerd_request_duration_seconds", "method", '@,method=~".*Similarity.*"'
                 )
             },
         ),
