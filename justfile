@@ -1,7 +1,7 @@
 # Recipes of the project. `bash tests/run RECIPE` installs the tools and runs one.
 
 # Runs everything that continuous integration checks.
-ci: check test loom python translations objects http oip deploy
+ci: check test loom python translations objects http oip monitoring deploy
 
 # Checks formatting, lints, spelling, retired names, documentation, and the licences and sources of dependencies.
 check:
@@ -58,6 +58,10 @@ http: build
 # Tests tritonclient against the Open Inference Protocol over HTTP and gRPC; downloads it.
 oip: build
     ACCELERD_BIN="$(realpath "${CARGO_TARGET_DIR:-target}")/debug/accelerd" bash tests/oip/run
+
+# Tests dashboards and alerts with Prometheus, from Debian's package, against the metrics of a daemon after a small load.
+monitoring: build
+    ACCELERD_BIN="$(realpath "${CARGO_TARGET_DIR:-target}")/debug/accelerd" bash tests/monitoring/run
 
 # Tests the Python client: generated code is up to date, calls to a daemon, trees equal to CPython's.
 python: build

@@ -3,13 +3,12 @@
 use std::{
     collections::VecDeque,
     convert::Infallible,
-    future::ready,
     net::SocketAddr,
     sync::{Arc, OnceLock},
     time::Duration,
 };
 
-use http::{Method, Request, Response, StatusCode, header::CONTENT_TYPE};
+use http::{Method, Request, Response, StatusCode, header::CONTENT_TYPE, request::Parts};
 use http_body_util::Full;
 use hyper::{
     body::{Bytes, Incoming},
@@ -20,11 +19,12 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::json;
 use tokio::{
     net::{TcpListener, TcpStream},
+    task::spawn_blocking,
     time::timeout,
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use crate::{accept_failures::AcceptFailures, app::App, start::Starting};
+use crate::{accept_failures::AcceptFailures, app::App, start::Starting, telemetry::Metrics};
 
 /// State that the port shows: health and metrics at once, the rest when the daemon has started.
 #[derive(Clone)]
@@ -66,7 +66,11 @@ pub(crate) async fn serve(listener: TcpListener, state: AdminState, closing: Can
 
 async fn serve_connection(stream: TcpStream, peer: SocketAddr, state: AdminState) {
     let is_local = peer.ip().to_canonical().is_loopback();
-    let service = service_fn(|request| ready(Ok::<_, Infallible>(respond(&request, &state, is_local))));
+    let state = &state;
+    let service = service_fn(move |request: Request<Incoming>| async move {
+        let (head, _body) = request.into_parts();
+        Ok::<_, Infallible>(respond(&head, state, is_local).await)
+    });
     let mut http1 = http1::Builder::new();
     http1.timer(TokioTimer::new()).header_read_timeout(HEADER_READ_TIMEOUT).max_buf_size(16 << 10);
     if let Err(error) = http1.serve_connection(TokioIo::new(stream), service).await {
@@ -74,14 +78,14 @@ async fn serve_connection(stream: TcpStream, peer: SocketAddr, state: AdminState
     }
 }
 
-fn respond(request: &Request<Incoming>, state: &AdminState, is_local: bool) -> Response<Full<Bytes>> {
-    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+async fn respond(request: &Parts, state: &AdminState, is_local: bool) -> Response<Full<Bytes>> {
+    if !matches!(request.method, Method::GET | Method::HEAD) {
         return text(StatusCode::METHOD_NOT_ALLOWED, "GET and HEAD only\n");
     }
     let Starting { health, metrics, .. } = &state.starting;
     let health = health.now();
-    match request.uri().path() {
-        "/metrics" => body(StatusCode::OK, prometheus::TEXT_FORMAT, metrics.text()),
+    match request.uri.path() {
+        "/metrics" => metrics_text(Arc::clone(metrics)).await,
         "/healthz" => probe(health.live, "live\n", "not live\n"),
         "/readyz" => probe(health.ready && health.live, "ready\n", "not ready\n"),
         // Callers of this port have no credentials, so that only this machine may see how the daemon is set up.
@@ -92,6 +96,14 @@ fn respond(request: &Request<Incoming>, state: &AdminState, is_local: bool) -> R
             None => text(StatusCode::SERVICE_UNAVAILABLE, "the daemon is starting\n"),
         },
         _ => text(StatusCode::NOT_FOUND, "not found; try /metrics /healthz /readyz /config /version\n"),
+    }
+}
+
+/// Collects the metrics on a thread of their own: a file system that hangs blocks no other request.
+async fn metrics_text(metrics: Arc<Metrics>) -> Response<Full<Bytes>> {
+    match spawn_blocking(move || metrics.text()).await {
+        Ok(metrics) => body(StatusCode::OK, prometheus::TEXT_FORMAT, metrics),
+        Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
     }
 }
 

@@ -1,6 +1,9 @@
 //! Callbacks of observable instruments, read when metrics are collected: memory, connections, budgets, build information.
 
-use std::sync::{Arc, Weak};
+use std::{
+    path::PathBuf,
+    sync::{Arc, Weak},
+};
 
 use accelerd_collections::Totals;
 use accelerd_engine::CpuFallback;
@@ -10,6 +13,7 @@ use accelerd_kernels::{
 };
 use accelerd_sandbox::Stats;
 use opentelemetry::{KeyValue, metrics::AsyncInstrument};
+use rustix::fs::{StatVfs, statvfs};
 
 use crate::{
     app::App,
@@ -19,11 +23,17 @@ use crate::{
     },
     listen::Reactor,
     sandbox::Sandboxes,
+    tls::TlsConfig,
     transport::{memory::MemoryKind, registry::Connections},
 };
 
-/// Registers the callbacks on the daemon's meter. They hold `app`, `connections` and `reactors` weakly.
-pub(crate) fn register(app: &Arc<App>, connections: &Arc<Connections>, reactors: &Arc<[Reactor]>) {
+/// Registers the callbacks on the daemon's meter. They hold all that is given weakly.
+pub(crate) fn register(
+    app: &Arc<App>,
+    connections: &Arc<Connections>,
+    reactors: &Arc<[Reactor]>,
+    tls: Option<&Arc<TlsConfig>>,
+) {
     self::reactors(app, reactors);
     devices(app);
     kernels(app);
@@ -33,6 +43,10 @@ pub(crate) fn register(app: &Arc<App>, connections: &Arc<Connections>, reactors:
     collections(app);
     models(app);
     sandbox(app);
+    file_systems(app);
+    if let Some(tls) = tls {
+        certificates(app, tls);
+    }
     info(app);
     let meter = app.metrics.meter();
     let open = Arc::downgrade(connections);
@@ -330,6 +344,11 @@ fn collections(app: &Arc<App>) {
         |totals| totals.read_only,
     );
     gauge(
+        "accelerd_collections_text_index_postponed",
+        "Collections with rows that their text index could not commit yet, for lack of memory or by an error; searches find them.",
+        |totals| totals.text_postponed,
+    );
+    gauge(
         "accelerd_collection_set_aside_points",
         "Points that are not served, because their stored vectors have NaN or infinity.",
         |totals| totals.set_aside,
@@ -402,6 +421,64 @@ fn sandbox(app: &Arc<App>) {
         .with_description("Calls that wait for a process.")
         .with_callback(move |gauge| {
             with(&weak, |app| gauge.observe(app.all_sandboxes().map(Sandboxes::queued).sum(), &[]));
+        })
+        .build();
+}
+
+/// The file systems of the folders that the daemon writes to, by the setting of the folder.
+fn file_systems(app: &Arc<App>) {
+    let config = &app.config;
+    let kernel_cache = Some(&config.cuda.kernel_cache).filter(|folder| !folder.as_os_str().is_empty());
+    let folders: Arc<[(&str, PathBuf)]> = [
+        config.store.folder().map(|folder| ("store.data_dir", folder.to_owned())),
+        // The kernels of run time may have a file system of their own.
+        kernel_cache.map(|folder| ("cuda.kernel_cache", folder.join("jit"))),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let gauge = |name, description, measure: fn(&StatVfs) -> u64| {
+        let folders = Arc::clone(&folders);
+        let builder = app.metrics.meter().u64_observable_gauge(name).with_description(description);
+        builder
+            .with_callback(move |gauge| {
+                for (setting, folder) in &*folders {
+                    if let Ok(file_system) = statvfs(folder) {
+                        gauge.observe(
+                            file_system.f_frsize * measure(&file_system),
+                            &[KeyValue::new("setting", *setting)],
+                        );
+                    }
+                }
+            })
+            .build();
+    };
+    gauge(
+        "accelerd_filesystem_free_bytes",
+        "Bytes that the daemon may still write to the file system of a folder, by the setting of the folder.",
+        |file_system| file_system.f_bavail,
+    );
+    gauge(
+        "accelerd_filesystem_size_bytes",
+        "Size of the file system of a folder in bytes, by the setting of the folder.",
+        |file_system| file_system.f_blocks,
+    );
+}
+
+fn certificates(app: &Arc<App>, tls: &Arc<TlsConfig>) {
+    let tls = Arc::downgrade(tls);
+    app.metrics
+        .meter()
+        .u64_observable_gauge("accelerd_tls_certificate_expiry_timestamp_seconds")
+        .with_description(
+            "When the first certificate of the server's chain, or of client_ca, expires, in seconds since 1970.",
+        )
+        .with_callback(move |gauge| {
+            with(&tls, |tls| {
+                for (certificate, expiry) in &tls.get().expiries {
+                    gauge.observe(*expiry, &[KeyValue::new("certificate", *certificate)]);
+                }
+            });
         })
         .build();
 }

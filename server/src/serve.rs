@@ -154,10 +154,10 @@ impl Daemon {
 
         let connections = listen::connections(settings, Arc::clone(&app.transport_memory));
         let main = Listeners { shutdown, connections };
-        metric_callbacks::register(&app, &main.connections, reactors.all());
+        metric_callbacks::register(&app, &main.connections, reactors.all(), tls.as_ref());
         let stack = stack(&app);
         if let Some(tcp) = http {
-            let protocol = Http1::new(&app.config, http_port::service(&app, stack.clone()));
+            let protocol = Http1::new(&app.config, app.metrics.meter(), http_port::service(&app, stack.clone()));
             let acceptor = main.acceptor(protocol, settings, &reactors);
             match tls.clone() {
                 Some(config) => tokio::spawn(acceptor.accept(TlsListener { tcp, config, port: Port::Http })),

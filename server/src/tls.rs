@@ -38,6 +38,8 @@ pub(crate) type TlsConfig = Reloadable<Protocols>;
 pub(crate) struct Protocols {
     grpc: Arc<ServerConfig>,
     http: Arc<ServerConfig>,
+    /// When the first certificate of the server's chain and of the client authorities expires, in seconds since 1970.
+    pub(crate) expiries: Vec<(&'static str, u64)>,
 }
 
 /// A port with TLS.
@@ -72,10 +74,13 @@ fn configure(
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let certified = certified_key(files, contents, &provider)?;
     validity::warn_unless_valid(&files[0], &certified.cert);
+    let mut expiries = vec![("server", validity::first_expiry(&certified.cert))];
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
     let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
     let builder = match contents.get(2) {
         Some(authorities) => {
+            let authorities = certificates(authorities).map_err(|error| in_file(&files[2], error))?;
+            expiries.push(("client_ca", validity::first_expiry(&authorities)));
             let verifier = client_verifier(authorities, client_certificates, provider);
             builder.with_client_cert_verifier(verifier.map_err(|error| in_file(&files[2], error))?)
         }
@@ -90,7 +95,8 @@ fn configure(
         config.alpn_protocols = vec![protocol.to_vec()];
         Arc::new(config)
     };
-    Ok(Protocols { grpc: negotiating(b"h2"), http: negotiating(b"http/1.1") })
+    let expiries = expiries.into_iter().filter_map(|(certificate, expiry)| Some((certificate, expiry?))).collect();
+    Ok(Protocols { grpc: negotiating(b"h2"), http: negotiating(b"http/1.1"), expiries })
 }
 
 /// The certificate chain with its private key.
@@ -125,12 +131,12 @@ fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
 }
 
 fn client_verifier(
-    authorities: &[u8],
+    authorities: Vec<CertificateDer<'static>>,
     client_certificates: ClientCertificates,
     provider: Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ClientCertVerifier>, String> {
     let mut roots = RootCertStore::empty();
-    for authority in certificates(authorities)? {
+    for authority in authorities {
         roots.add(authority).map_err(|error| error.to_string())?;
     }
     let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);

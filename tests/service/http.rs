@@ -207,6 +207,41 @@ async fn a_body_over_the_limit_is_refused_and_charges_nothing() {
 }
 
 #[tokio::test]
+async fn refusals_before_a_method_is_called_are_counted_by_status_and_reason() {
+    let server = TestServer::start_with(|config| config.server.max_message_bytes = ByteSize::kib(64)).await;
+    let long = "a".repeat(100_000);
+    let mut rebound = post("/embed", &[JSON], "{}");
+    rebound.headers_mut().insert("host", "rebound.example".parse().expect("a value"));
+    for request in [
+        post("/embed", &[("content-type", "text/plain")], "{}"),
+        post("/embed", &[JSON], json!({ "inputs": long }).to_string()),
+        post("/embed", &[JSON, ("x-long", &long[..20_000])], "{}"),
+        post("/embed", &[JSON], "{"),
+        post("/none", &[JSON], "{}"),
+        post("/health", &[JSON], "{}"),
+        rebound,
+        // These two call a method, whose own metric counts them.
+        post("/embed", &[JSON], r#"{"inputs": "a"}"#),
+        post("/embed", &[JSON], r#"{"inputs": "a", "model": "none"}"#),
+    ] {
+        send(&server, request).await.into_body().collect().await.expect("a body");
+    }
+    let metrics = server.daemon.app().metrics.text();
+    let refused = metrics.lines().filter_map(|line| line.strip_prefix("accelerd_http_requests_refused_total"));
+    let expected = [
+        ("BAD_REQUEST", 400),
+        ("METHOD_NOT_ALLOWED", 405),
+        ("MISDIRECTED_REQUEST", 421),
+        ("NOT_FOUND", 404),
+        ("PAYLOAD_TOO_LARGE", 413),
+        ("REQUEST_HEADER_FIELDS_TOO_LARGE", 431),
+        ("UNSUPPORTED_MEDIA_TYPE", 415),
+    ];
+    let expected = expected.map(|(reason, status)| format!("{{reason=\"{reason}\",status=\"{status}\"}} 1"));
+    assert_eq!(refused.collect::<Vec<_>>(), expected);
+}
+
+#[tokio::test]
 async fn a_client_that_stops_sending_is_answered_and_cut_off() {
     let server = start_impatient().await;
     let mut socket = socket(&server).await;

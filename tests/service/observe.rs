@@ -1,12 +1,13 @@
 //! Metrics, statistics and timings, from an operator's view.
 
 use accelerd::config::ByteSize;
+use accelerd_kernels::ledger::{Kind, Limit, Place};
 use accelerd_proto::v1;
 use http_body_util::{BodyExt, Empty};
 use hyper_util::rt::TokioIo;
 use tonic::{Code, Request};
 
-use super::harness::{TestServer, assert_refused, numbers, tensor, texts};
+use super::harness::{TestServer, assert_refused, numbers, payload, tensor, text, texts};
 
 async fn get(address: std::net::SocketAddr, path: &str) -> (u16, String) {
     let stream = tokio::net::TcpStream::connect(address).await.expect("the admin port accepts connections");
@@ -89,6 +90,53 @@ async fn metrics_report_the_process_and_the_memory_of_collections_and_models() {
     assert!(value(&metrics, "process_open_fds", &[]) > 3 && value(&metrics, "process_threads", &[]) > 1);
     for name in ["process_cpu_seconds_total ", "process_start_time_seconds ", "process_max_fds "] {
         assert!(metrics.contains(&format!("\n{name}")), "{name} is missing from:\n{metrics}");
+    }
+}
+
+#[tokio::test]
+async fn metrics_report_the_file_systems_of_the_folders_that_the_daemon_writes_to() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::create_dir(folder.path().join("jit")).expect("a folder");
+    let server = TestServer::start_with(|config| {
+        config.store.data_dir = folder.path().join("data");
+        config.cuda.kernel_cache = folder.path().to_owned();
+    })
+    .await;
+    let metrics = server.daemon.app().metrics.text();
+    for setting in ["store.data_dir", "cuda.kernel_cache"] {
+        let bytes = |name| value(&metrics, name, &[&format!("setting=\"{setting}\"")]);
+        let free = bytes("accelerd_filesystem_free_bytes");
+        assert!(0 < free && free <= bytes("accelerd_filesystem_size_bytes"), "{setting} in {metrics}");
+    }
+}
+
+#[tokio::test]
+async fn a_text_index_without_memory_for_a_commit_is_reported_until_it_has_some() {
+    let server = TestServer::start().await;
+    let request = v1::CreateCollectionRequest {
+        name: "texts".into(),
+        dimensions: 1,
+        metric: v1::Metric::Dot.into(),
+        text_field: "body".into(),
+        ..v1::CreateCollectionRequest::default()
+    };
+    server.similarity().create_collection(request).await.expect("the collection is made");
+    let postponed = || value(&server.daemon.app().metrics.text(), "accelerd_collections_text_index_postponed", &[]);
+    let ledger = &server.daemon.app().ledger;
+    // A commit takes 16,384 rows and 24 MiB; the next one after a failure takes twice as many rows.
+    for (first, bytes, expected) in [(0, 20 << 20, 1), (16_384, 1 << 30, 0)] {
+        assert_eq!(postponed(), 1 - expected);
+        ledger.cap(Place::Host, Kind::Writers, Limit { bytes, setting: "memory.host_limit" });
+        let points = Some(v1::upsert_request::Points::Vectors(tensor(&[16_384, 1], &[1.0; 16_384])));
+        let request = v1::UpsertRequest {
+            collection: "texts".into(),
+            ids: Some(numbers(first..first + 16_384)),
+            points,
+            payloads: vec![payload([("body", text("a"))]); 16_384],
+            ..v1::UpsertRequest::default()
+        };
+        server.similarity().upsert(request).await.expect("it takes the points");
+        assert_eq!(postponed(), expected);
     }
 }
 

@@ -78,7 +78,7 @@ pub use shared::Prepared;
 pub use snapshot::{OpenSnapshot, Snapshot};
 
 use budget::Budget;
-use text_index::TextIndexError;
+use text_index::{TextIndex, TextIndexError};
 use working_memory::WorkingMemory;
 use writer::Log;
 
@@ -242,6 +242,8 @@ impl Collections {
     pub fn totals(&self) -> Totals {
         let mut totals = Totals::default();
         for collection in self.list() {
+            let generation = collection.shared().generation();
+            totals.text_postponed += u64::from(generation.text_index().is_some_and(TextIndex::is_postponed));
             let collection = collection.describe();
             totals.collections += 1;
             totals.points += collection.points;
@@ -433,6 +435,8 @@ pub struct Totals {
     pub read_only: u64,
     /// Number of points that are not served, because their vectors are not finite.
     pub set_aside: u64,
+    /// Number of collections with rows that their text index could not commit yet; searches find these rows.
+    pub text_postponed: u64,
     /// Bytes in host memory.
     pub host_bytes: u64,
     /// Bytes on devices.

@@ -72,6 +72,8 @@ struct SegmentsAndBuffer {
     /// The committed segments; `None` before the first commit.
     searcher: Option<Searcher>,
     buffer: WriteBuffer,
+    /// True while the last commit was postponed.
+    is_postponed: bool,
 }
 
 /// A read of the index failed.
@@ -150,7 +152,7 @@ impl TextIndex {
         let added = committer.segments.add(self.fields.documents(&self.read().buffer));
         match added {
             Ok(searcher) => {
-                *self.write() = SegmentsAndBuffer { searcher: Some(searcher), buffer: WriteBuffer::default() };
+                *self.write() = SegmentsAndBuffer { searcher: Some(searcher), ..SegmentsAndBuffer::default() };
                 committer.threshold = self.threshold;
             }
             Err(error) => {
@@ -163,8 +165,14 @@ impl TextIndex {
     }
 
     fn postpone(&self, committer: &mut Committer) {
-        let buffer = &self.read().buffer;
-        committer.threshold = Threshold { rows: 2 * buffer.len(), bytes: 2 * buffer.bytes() };
+        let mut state = self.write();
+        state.is_postponed = true;
+        committer.threshold = Threshold { rows: 2 * state.buffer.len(), bytes: 2 * state.buffer.bytes() };
+    }
+
+    /// True while rows wait in the buffer because the last commit failed, or had no memory.
+    pub(crate) fn is_postponed(&self) -> bool {
+        self.read().is_postponed
     }
 
     /// Working memory of a commit: its documents, and a copy of the segments, which may be merged.
@@ -392,10 +400,11 @@ mod tests {
         ledger.limit(Place::Host, Limit { bytes: COMMIT_BYTES, setting: "memory.host_limit" });
         add(&index, &mut stats, &["first", "second"]);
         assert_eq!((segments(&index), index.read().buffer.len()), (0, 2), "the documents need more than the limit");
+        assert!(index.is_postponed());
         assert_eq!(rows(&all_of(&index, &stats, "second")), [1]);
         ledger.limit(Place::Host, Limit { bytes: 2 * COMMIT_BYTES, setting: "memory.host_limit" });
         add(&index, &mut stats, &["third", "fourth"]);
-        assert_eq!((segments(&index), index.read().buffer.len()), (1, 0));
+        assert_eq!((segments(&index), index.read().buffer.len(), index.is_postponed()), (1, 0, false));
         assert_eq!(rows(&all_of(&index, &stats, "second")), [1]);
         assert_eq!(ledger.snapshot()[0].held, 0, "a commit that is over holds nothing");
     }

@@ -1,6 +1,9 @@
 //! One request over HTTP, as a route sees it: its body, its calls of the gRPC services, and its response.
 
-use std::sync::Mutex;
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicBool, Ordering::Relaxed},
+};
 
 use accelerd_proto::methods::Rpc;
 use axum::{
@@ -39,13 +42,15 @@ pub(crate) struct Exchange {
     pub(crate) parts: Parts,
     /// The lock makes the exchange shareable, and is never taken.
     body: Mutex<Body>,
+    /// True once a method was called.
+    called: Arc<AtomicBool>,
 }
 
 impl Exchange {
     pub(crate) fn new(shared: Shared, request: Request) -> Result<Self, Failure> {
         let (parts, body) = request.into_parts();
         let caller = Caller::new(&parts)?;
-        Ok(Self { shared, caller, parts, body: Mutex::new(body) })
+        Ok(Self { shared, caller, parts, body: Mutex::new(body), called: Arc::default() })
     }
 
     /// Receives the body.
@@ -108,6 +113,7 @@ impl Exchange {
 
     async fn send(&self, path: &str, body: GrpcBody) -> Result<Replies, Failure> {
         let request = self.caller.request(path, body);
+        self.called.store(true, Relaxed);
         let response = self.shared.grpc.clone().oneshot(request).await;
         let response = response.unwrap_or_else(|never| match never {});
         Ok(Replies::new(response)?)
@@ -160,8 +166,19 @@ impl AsRef<[u8]> for Owned {
 /// Says a failure in the form of an API.
 pub(crate) type ErrorForm = fn(&Failure) -> serde_json::Value;
 
+/// The reason in upper case of a request that was refused before it called a method: an extension of the response.
+#[derive(Clone, Debug)]
+pub struct Refused(pub String);
+
+/// The response to a request that was refused before it called a method.
+pub(crate) fn refused(form: ErrorForm, failure: &Failure) -> Response {
+    let mut response = failed(form, failure);
+    response.extensions_mut().insert(Refused(failure.refusal_reason()));
+    response
+}
+
 /// The response to a request that failed.
-pub(crate) fn failed(form: ErrorForm, failure: &Failure) -> Response {
+fn failed(form: ErrorForm, failure: &Failure) -> Response {
     let text = form(failure).to_string();
     let mut response = (failure.status, failure.headers(), text).into_response();
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
@@ -174,8 +191,11 @@ pub(crate) type Route = fn(Exchange) -> BoxFuture<'static, Result<Response, Fail
 /// Serves a request off the reactor. A client that goes away ends it.
 pub(crate) async fn serve(form: ErrorForm, route: Route, State(shared): State<Shared>, request: Request) -> Response {
     let offload = shared.offload.clone();
-    let run = async move { route(Exchange::new(shared, request)?).await };
+    let exchange = Exchange::new(shared, request);
+    let called = exchange.as_ref().ok().map(|exchange| Arc::clone(&exchange.called));
+    let run = async move { route(exchange?).await };
     let served = AbortOnDropHandle::new(offload.spawn(run)).await;
     let served = served.unwrap_or_else(|_panic| Err(Failure::fault()));
+    let failed = if called.is_some_and(|called| called.load(Relaxed)) { failed } else { refused };
     served.unwrap_or_else(|failure| failed(form, &failure))
 }

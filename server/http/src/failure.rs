@@ -50,6 +50,11 @@ impl Failure {
         Self { field: Some(field.to_owned()), ..Self::new(StatusCode::BAD_REQUEST, message) }
     }
 
+    /// The reason in upper case, which is the name of the status if there is no other.
+    pub(crate) fn refusal_reason(&self) -> String {
+        self.reason.clone().unwrap_or_else(|| status_reason(self.status))
+    }
+
     /// The headers of the response: when to try again, and how to sign in.
     pub(crate) fn headers(&self) -> HeaderMap {
         let mut headers = HeaderMap::new();
@@ -81,6 +86,12 @@ impl From<Failure> for Status {
         }
         Self::with_error_details(failure.code, failure.message, details)
     }
+}
+
+/// The name of a status in upper case, such as `UNSUPPORTED_MEDIA_TYPE`.
+#[must_use]
+pub fn status_reason(status: StatusCode) -> String {
+    status.canonical_reason().unwrap_or("OTHER").to_uppercase().replace(' ', "_")
 }
 
 fn number(value: f64) -> HeaderValue {

@@ -7,13 +7,13 @@ use axum::{
 };
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 
-use crate::{api::json_rpc, exchange::failed, shared::Shared};
+use crate::{api::json_rpc, exchange::refused, shared::Shared};
 
 /// Refuses requests of pages of other sites, and answers the preflight requests of pages that are allowed.
 pub(crate) async fn protect(State(shared): State<Shared>, request: Request, next: Next) -> Response {
     let access = &shared.settings.access;
     if let Err(refusal) = access.check(request.method(), request.uri(), request.headers()) {
-        return failed(json_rpc::error, &refusal);
+        return refused(json_rpc::error, &refusal);
     }
     let origin = request.headers().get(header::ORIGIN).cloned();
     let listed = origin.filter(|origin| origin.to_str().is_ok_and(|origin| access.lists_origin(origin)));

@@ -18,7 +18,7 @@ use tower::{Layer, ServiceExt, util::MapRequest};
 use crate::{
     api::json_rpc,
     endpoints::APIS,
-    exchange::{failed, serve},
+    exchange::{refused, serve},
     failure::Failure,
     openapi,
     protect::protect,
@@ -69,12 +69,12 @@ async fn call_or_grpc_web(State(shared): State<Shared>, request: Request) -> Res
 
 async fn not_found(request: Request) -> Response {
     let message = format!("no such path: {}; see /docs", request.uri().path());
-    failed(json_rpc::error, &Failure::new(StatusCode::NOT_FOUND, message))
+    refused(json_rpc::error, &Failure::new(StatusCode::NOT_FOUND, message))
 }
 
 async fn method_not_allowed(request: Request) -> Response {
     let message = format!("{} does not apply to {}", request.method(), request.uri().path());
-    failed(json_rpc::error, &Failure::new(StatusCode::METHOD_NOT_ALLOWED, message))
+    refused(json_rpc::error, &Failure::new(StatusCode::METHOD_NOT_ALLOWED, message))
 }
 
 #[cfg(test)]

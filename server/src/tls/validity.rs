@@ -1,4 +1,4 @@
-//! Warnings of certificates that clients refuse, because they have expired or are not valid yet.
+//! The validity of certificates: when they expire, and warnings of those that clients refuse.
 
 use std::{
     path::Path,
@@ -25,6 +25,16 @@ pub(super) fn warn_unless_valid(file: &Path, chain: &[CertificateDer<'_>]) {
             Some(_) | None => {}
         }
     }
+}
+
+/// When the first of these certificates expires, in seconds since 1970.
+pub(super) fn first_expiry(certificates: &[CertificateDer<'_>]) -> Option<u64> {
+    let end_of_time = UnixTime::since_unix_epoch(Duration::MAX);
+    let expiries = certificates.iter().filter_map(|certificate| match validity_error(certificate, end_of_time) {
+        Some(Error::CertExpired { not_after, .. }) => Some(not_after.as_secs()),
+        Some(_) | None => None,
+    });
+    expiries.min()
 }
 
 /// The error of a verification without authorities, which checks the validity before it looks for an issuer.

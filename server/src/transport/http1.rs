@@ -13,13 +13,17 @@ use std::{
     time::Duration,
 };
 
-use accelerd_http::{Account, Held};
+use accelerd_http::{Account, Held, Refused, status_reason};
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::{Either, Empty};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use opentelemetry::{
+    KeyValue,
+    metrics::{Counter, Meter},
+};
 use pin_project_lite::pin_project;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tonic::{Status, codegen::StdError};
@@ -52,11 +56,12 @@ pub(crate) struct Http1<S, B> {
     max_headers: usize,
     max_age: Duration,
     max_age_grace: Duration,
+    refused: Counter<u64>,
     body: PhantomData<fn() -> B>,
 }
 
 impl<S, B> Http1<S, B> {
-    pub(crate) fn new(config: &Config, service: S) -> Self {
+    pub(crate) fn new(config: &Config, meter: &Meter, service: S) -> Self {
         let mut builder = http1::Builder::new();
         // The time includes that between two requests.
         builder.timer(TokioTimer::new()).header_read_timeout(config.http.idle_timeout).max_buf_size(BUFFER);
@@ -66,6 +71,12 @@ impl<S, B> Http1<S, B> {
             max_headers: to_usize(config.server.max_header_bytes),
             max_age: config.server.max_connection_age,
             max_age_grace: config.server.max_connection_age_grace,
+            refused: meter
+                .u64_counter("accelerd_http_requests_refused")
+                .with_description(
+                    "Requests over HTTP that were refused before they called a method, by status and reason.",
+                )
+                .build(),
             body: PhantomData,
         }
     }
@@ -89,7 +100,14 @@ where
         Io: AsyncRead + AsyncWrite + Unpin + Send,
     {
         let requests = Requests { connection, peer, max_headers: self.max_headers, next: AtomicU32::new(0) };
-        let service = service_fn(|request| requests.serve(self.service.clone(), request));
+        let service = service_fn(|request| async {
+            let response = requests.serve(self.service.clone(), request).await;
+            if let Some(Refused(reason)) = response.extensions().get() {
+                let status = KeyValue::new("status", i64::from(response.status().as_u16()));
+                self.refused.add(1, &[status, KeyValue::new("reason", reason.clone())]);
+            }
+            Ok::<_, Infallible>(response)
+        });
         let io = TokioIo::new(WriteMonitor::new(io, connection));
         let mut served = pin!(self.builder.serve_connection(io, service));
         let mut max_age = pin!(max_age_elapsed(self.max_age));
@@ -131,23 +149,19 @@ struct Requests<'a> {
 type ResponseBody<B> = Either<CallBody<B>, Empty<Bytes>>;
 
 impl Requests<'_> {
-    async fn serve<S, B>(
-        &self,
-        mut service: S,
-        mut request: Request<Incoming>,
-    ) -> Result<Response<ResponseBody<B>>, Infallible>
+    async fn serve<S, B>(&self, mut service: S, mut request: Request<Incoming>) -> Response<ResponseBody<B>>
     where
         S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible>,
     {
         let bytes = header_bytes(request.headers());
         if bytes > self.max_headers {
-            return Ok(refused(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE));
+            return refused(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
         }
         let number = self.next.fetch_add(1, Relaxed);
         let is_small = request.body().size_hint().upper().is_some_and(|body| body <= SMALL_BUFFER);
         let buffer = if is_small { 0 } else { BUFFER };
         let Ok(open) = self.connection.open_call(number, (bytes + buffer) as u64) else {
-            return Ok(refused(StatusCode::TOO_MANY_REQUESTS));
+            return refused(StatusCode::TOO_MANY_REQUESTS);
         };
         let call = Arc::clone(&open.call);
         let account: Arc<dyn Account> = Arc::new(CallAccount(Arc::clone(&call)));
@@ -159,8 +173,8 @@ impl Requests<'_> {
             Poll::Ready(Ok(response)) => Poll::Ready(Some(response)),
             Poll::Pending => call.poll_aborted(cx).map(|()| None),
         });
-        let Some(response) = response.await else { return Ok(refused(StatusCode::REQUEST_TIMEOUT)) };
-        Ok(response.map(|inner| Either::Left(CallBody { inner, open })))
+        let Some(response) = response.await else { return refused(StatusCode::REQUEST_TIMEOUT) };
+        response.map(|inner| Either::Left(CallBody { inner, open }))
     }
 }
 
@@ -168,6 +182,7 @@ impl Requests<'_> {
 fn refused<B>(status: StatusCode) -> Response<ResponseBody<B>> {
     let mut response = Response::new(Either::Right(Empty::new()));
     *response.status_mut() = status;
+    response.extensions_mut().insert(Refused(status_reason(status)));
     response
 }
 

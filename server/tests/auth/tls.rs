@@ -172,6 +172,24 @@ async fn a_bad_new_certificate_keeps_the_old() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_metrics_say_when_certificates_expire() {
+    let fixture = start_with_certificates(ClientCertificates::Required).await;
+    let expiry = |certificate: &str| {
+        let metrics = fixture.daemon.app().metrics.text();
+        let prefix = format!("accelerd_tls_certificate_expiry_timestamp_seconds{{certificate={certificate:?}}} ");
+        metrics.lines().find_map(|line| line.strip_prefix(&prefix)).expect("it is shown").parse::<u64>()
+    };
+    // 4096-01-01, rcgen's default.
+    assert_eq!((expiry("server"), expiry("client_ca")), (Ok(67_090_118_400), Ok(67_090_118_400)));
+    let chain = [Validity::Future, Validity::Expired].map(|validity| fixture.authority.sign("localhost", validity));
+    fixture.files.write("tls.key", &chain[0].key);
+    fixture.files.write("tls.crt", &chain.each_ref().map(|identity| identity.certificate.as_str()).concat());
+    reload(&fixture.daemon, "accelerd_tls_reloads_total{outcome=\"ok\"}").await;
+    assert_eq!(expiry("server"), Ok(978_307_200), "the first of the chain, on 2001-01-01");
+    fixture.daemon.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_that_cannot_be_used_fails_the_start_by_file() {
     let files = Files::new();
     let authority = Authority::new();
