@@ -1,0 +1,221 @@
+//! Watches folders by inotify.
+//!
+//! Only the folders that a walk lists are watched, so ignored ones cost nothing. The crate `notify` is not used: version 8 also
+//! reports that files are opened, so that each pass would report its own reads, and it watches ignored folders.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    fs, io,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use futures::StreamExt;
+use inotify::{Event, EventMask, EventStream, Inotify, WatchDescriptor, WatchMask, Watches};
+use tokio::task::JoinHandle;
+
+use super::Pending;
+use crate::{
+    error::{CliError, Result},
+    walk::Scope,
+};
+
+/// Bytes that are read at once.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// Files that change which other files a walk lists.
+const IGNORE_FILES: [&str; 2] = [".gitignore", ".ignore"];
+
+/// The folders that are watched.
+pub struct Folders {
+    state: Arc<Mutex<State>>,
+    reader: JoinHandle<io::Error>,
+}
+
+struct State {
+    /// Where the trees are, or will be again.
+    roots: Vec<PathBuf>,
+    watches: Watches,
+    by_path: BTreeMap<PathBuf, WatchDescriptor>,
+    paths: HashMap<WatchDescriptor, PathBuf>,
+}
+
+impl Folders {
+    /// Watches nothing yet.
+    pub fn new(roots: Vec<PathBuf>, pending: Arc<Pending>) -> Result<Self> {
+        let inotify = Inotify::init().map_err(instance_error)?;
+        let watches = inotify.watches();
+        let stream = inotify.into_event_stream(vec![0; BUFFER_BYTES]).map_err(|error| failure(&error))?;
+        let state = State { roots, watches, by_path: BTreeMap::new(), paths: HashMap::new() };
+        let state = Arc::new(Mutex::new(state));
+        let reader = tokio::spawn(read(stream, Arc::clone(&state), pending));
+        Ok(Self { state, reader })
+    }
+
+    /// Completes if no more changes can be received.
+    pub async fn failed(&mut self) -> CliError {
+        match (&mut self.reader).await {
+            Ok(error) => failure(&error),
+            Err(error) => failure(&io::Error::other(error)),
+        }
+    }
+
+    /// Watches the folder above each root, where a root is renamed or made again, or the nearest one that exists.
+    pub fn watch_above(&mut self) -> Result {
+        let mut state = lock(&self.state);
+        for root in state.roots.clone() {
+            for above in root.ancestors().skip(1) {
+                if state.watch(above)? || state.by_path.contains_key(above) {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Watches folders. Returns true if one was not watched before.
+    pub fn watch(&mut self, folders: &[PathBuf]) -> Result<bool> {
+        let mut state = lock(&self.state);
+        let mut is_new = false;
+        for folder in folders {
+            is_new |= state.watch(folder)?;
+        }
+        Ok(is_new)
+    }
+
+    /// Watches no more the folders of a scope that are not among `folders`, because they were removed or are ignored now.
+    pub fn keep(&mut self, scope: &Scope, folders: &[PathBuf]) {
+        let mut state = lock(&self.state);
+        let folders: HashSet<_> = folders.iter().collect();
+        let is_in_tree = |path: &Path| state.roots.iter().any(|root| path.starts_with(root));
+        let is_left = |path: &&PathBuf| is_in_tree(path) && scope.contains(path) && !folders.contains(path);
+        for path in state.by_path.keys().filter(is_left).cloned().collect::<Vec<_>>() {
+            state.unwatch(&path);
+        }
+    }
+}
+
+impl Drop for Folders {
+    fn drop(&mut self) {
+        self.reader.abort();
+    }
+}
+
+impl State {
+    /// Watches a folder. Returns false if it is watched already, or cannot be, as one that was removed or cannot be read.
+    fn watch(&mut self, folder: &Path) -> Result<bool> {
+        if self.by_path.contains_key(folder) {
+            return Ok(false);
+        }
+        match self.watches.add(folder, mask()) {
+            Ok(descriptor) => {
+                // A folder that was renamed keeps its descriptor.
+                if let Some(former) = self.paths.insert(descriptor.clone(), folder.to_owned()) {
+                    self.by_path.remove(&former);
+                }
+                self.by_path.insert(folder.to_owned(), descriptor);
+                Ok(true)
+            }
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => Err(watch_limit()),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Watches a folder and those below it no more.
+    fn unwatch(&mut self, folder: &Path) {
+        let below = self.by_path.range(folder.to_owned()..).take_while(|(path, _)| path.starts_with(folder));
+        for path in below.map(|(path, _)| path.clone()).collect::<Vec<_>>() {
+            if let Some(descriptor) = self.by_path.remove(&path) {
+                self.paths.remove(&descriptor);
+                // The system has removed it already if the folder does not exist any more.
+                let _removed = self.watches.remove(descriptor);
+            }
+        }
+    }
+
+    /// The part of the trees that an event changes.
+    fn changed(&mut self, event: &Event<std::ffi::OsString>) -> Scope {
+        if event.mask.contains(EventMask::Q_OVERFLOW) {
+            return Scope::all();
+        }
+        let Some(folder) = self.paths.get(&event.wd).cloned() else { return Scope::default() };
+        let path = event.name.as_ref().map_or_else(|| folder.clone(), |name| folder.join(name));
+        if event.mask.contains(EventMask::IGNORED)
+            || (event.mask.contains(EventMask::ISDIR) && event.mask.contains(EventMask::MOVED_FROM))
+        {
+            self.unwatch(&path);
+        }
+        let mut scope = Scope::default();
+        for root in &self.roots {
+            if path.starts_with(root) {
+                let is_ignore_file =
+                    event.name.as_ref().is_some_and(|name| IGNORE_FILES.iter().any(|file| name == file));
+                scope.add(if is_ignore_file { folder.clone() } else { path.clone() });
+            } else if root.starts_with(&path) && !event.mask.contains(EventMask::ATTRIB) {
+                scope.add(root.clone());
+            }
+        }
+        scope
+    }
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn read(mut events: EventStream<Vec<u8>>, state: Arc<Mutex<State>>, pending: Arc<Pending>) -> io::Error {
+    loop {
+        match events.next().await {
+            Some(Ok(event)) => {
+                let scope = lock(&state).changed(&event);
+                if !scope.is_empty() {
+                    pending.extend(scope);
+                }
+            }
+            Some(Err(error)) => return error,
+            None => return io::ErrorKind::UnexpectedEof.into(),
+        }
+    }
+}
+
+fn mask() -> WatchMask {
+    WatchMask::CREATE
+        | WatchMask::DELETE
+        | WatchMask::MODIFY
+        | WatchMask::CLOSE_WRITE
+        | WatchMask::ATTRIB
+        | WatchMask::MOVE
+        | WatchMask::DELETE_SELF
+        | WatchMask::MOVE_SELF
+        | WatchMask::ONLYDIR
+        | WatchMask::EXCL_UNLINK
+}
+
+fn failure(error: &io::Error) -> CliError {
+    CliError::Watch(format!("cannot watch files: {error}"))
+}
+
+fn limit(name: &str) -> String {
+    fs::read_to_string(format!("/proc/sys/fs/inotify/{name}")).unwrap_or_default().trim().to_owned()
+}
+
+fn watch_limit() -> CliError {
+    let limit = limit("max_user_watches");
+    CliError::Watch(format!(
+        "cannot watch all folders: fs.inotify.max_user_watches allows {limit}; raise it with `sysctl \
+         fs.inotify.max_user_watches=N`, exclude folders with --exclude, or add --poll 5s"
+    ))
+}
+
+fn instance_error(error: io::Error) -> CliError {
+    if error.kind() != io::ErrorKind::QuotaExceeded && error.raw_os_error() != Some(TOO_MANY_FILES) {
+        return failure(&error);
+    }
+    let limit = limit("max_user_instances");
+    CliError::Watch(format!(
+        "cannot watch files: fs.inotify.max_user_instances allows {limit}, or `ulimit -n` too few open files; raise them, or add --poll 5s"
+    ))
+}
+
+/// EMFILE.
+const TOO_MANY_FILES: i32 = 24;
