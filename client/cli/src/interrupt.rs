@@ -33,9 +33,9 @@ impl Interrupt {
     }
 
     /// Runs until Ctrl-C.
-    pub async fn stops<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+    pub async fn stops<T>(&self, work: impl Future<Output = T>) -> Result<T> {
         tokio::select! {
-            done = work => done,
+            done = work => Ok(done),
             () = self.pressed() => Err(CliError::Interrupted("interrupted".to_owned())),
         }
     }

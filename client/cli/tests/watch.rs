@@ -90,7 +90,7 @@ impl Watching {
     }
 
     /// Presses Ctrl-C. Returns the exit code.
-    async fn interrupt(mut self) -> Option<i32> {
+    async fn interrupt(&mut self) -> Option<i32> {
         let id = self.child.id().expect("it runs").to_string();
         assert!(StdCommand::new("kill").args(["-INT", &id]).status().expect("kill runs").success());
         timeout(LIMIT, self.child.wait()).await.expect("it ends in time").expect("it ends").code()
@@ -243,7 +243,7 @@ async fn many_files_are_one_change() {
 async fn changes_are_kept_while_the_daemon_fails() {
     let (fake, server) = served().await;
     let folder = tree();
-    let (mut watching, _) = Watching::index(&server, folder.path(), &["--timeout", "200ms"]).await;
+    let (mut watching, _) = Watching::index(&server, folder.path(), &["--timeout", "3s"]).await;
     fake.fail_next_of("GetPoints", (0..1_000).map(|_| Status::unavailable("restarting")));
     write(folder.path(), "pack.py", "def later(): ...\n");
     watching.said("changes are kept").await;
@@ -258,7 +258,7 @@ async fn a_collection_that_a_restart_lost_is_made_again() {
     let (fake, server) = served().await;
     let folder = tree();
     let (mut watching, _) = Watching::index(&server, folder.path(), &[]).await;
-    assert_eq!(run(&server, &["collections", "delete", "code", "--yes"]).await.code, 0);
+    assert_eq!(run(&server, &["collections", "delete", "code"]).await.code, 0);
     write(folder.path(), "pack.py", "def later(): ...\n");
     watching.said("indexing all files").await;
     watching.changes(3, 0).await;
@@ -269,7 +269,7 @@ async fn a_collection_that_a_restart_lost_is_made_again() {
 async fn ctrl_c_ends_a_pass_that_the_daemon_does_not_answer() {
     let (fake, server) = served().await;
     let folder = tree();
-    let (watching, _) = Watching::index(&server, folder.path(), &[]).await;
+    let (mut watching, _) = Watching::index(&server, folder.path(), &[]).await;
     fake.state().hang = true;
     write(folder.path(), "pack.py", "def later(): ...\n");
     let hangs = async {
@@ -293,7 +293,7 @@ async fn lines_are_for_people_without_json_and_none_with_quiet() {
     fs::remove_file(folder.path().join("pack.py")).expect("it is there");
     while !watching.line().await.starts_with("removed t/pack.py") {}
     drop(watching);
-    let quiet = Watching::start(&server, folder.path(), &[&words[..], &["-q"]].concat());
+    let mut quiet = Watching::start(&server, folder.path(), &[&words[..], &["-q"]].concat());
     write(folder.path(), "quiet.py", "x = 1\n");
     let indexed = async {
         while !paths(&fake).contains(&"t/quiet.py".to_owned()) {
@@ -301,10 +301,8 @@ async fn lines_are_for_people_without_json_and_none_with_quiet() {
         }
     };
     timeout(LIMIT, indexed).await.expect("it is indexed");
-    let id = quiet.child.id().expect("it runs").to_string();
-    assert!(StdCommand::new("kill").args(["-INT", &id]).status().expect("kill runs").success());
-    let ended = timeout(LIMIT, quiet.child.wait_with_output()).await.expect("it ends in time").expect("it ends");
-    assert_eq!((ended.status.code(), ended.stdout.as_slice()), (Some(130), &b""[..]));
+    assert_eq!(quiet.interrupt().await, Some(130));
+    assert_eq!(quiet.out.next_line().await.expect("text"), None);
 }
 
 /// Runs the program in a user namespace that may watch few folders; `None` where the system allows no such namespace.

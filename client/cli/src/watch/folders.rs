@@ -43,7 +43,7 @@ struct State {
 impl Folders {
     /// Watches nothing yet.
     pub fn new(roots: Vec<PathBuf>, pending: Arc<Pending>) -> Result<Self> {
-        let inotify = Inotify::init().map_err(instance_error)?;
+        let inotify = Inotify::init().map_err(|error| instance_error(&error))?;
         let watches = inotify.watches();
         let stream = inotify.into_event_stream(vec![0; BUFFER_BYTES]).map_err(|error| failure(&error))?;
         let state = State { roots, watches, by_path: BTreeMap::new(), paths: HashMap::new() };
@@ -207,9 +207,9 @@ fn watch_limit() -> CliError {
     ))
 }
 
-fn instance_error(error: io::Error) -> CliError {
-    if error.kind() != io::ErrorKind::QuotaExceeded && error.raw_os_error() != Some(TOO_MANY_FILES) {
-        return failure(&error);
+fn instance_error(error: &io::Error) -> CliError {
+    if error.raw_os_error() != Some(TOO_MANY_FILES) {
+        return failure(error);
     }
     let limit = limit("max_user_instances");
     CliError::Watch(format!(

@@ -73,7 +73,7 @@ pub async fn follow(mut watch: Watch, mut indexer: Indexer<'_>, walked: &Walked,
     output.note("watching for changes; press Ctrl-C to stop");
     let mut failing = false;
     loop {
-        let (scope, walked) = indexer.interrupt.stops(watch.next()).await?;
+        let (scope, walked) = indexer.interrupt.stops(watch.next()).await??;
         match update(&indexer, &scope, &walked, &mut known).await {
             Ok(()) if failing => {
                 output.note("the collection is up to date again");
@@ -83,17 +83,18 @@ pub async fn follow(mut watch: Watch, mut indexer: Indexer<'_>, walked: &Walked,
             // Without a data folder, a daemon that restarts has no collection.
             Err(CliError::Call(error)) if error.code() == Code::NotFound => {
                 output.warn(format!("{error}: indexing all files"));
-                let opened = open(indexer.client, indexer.collection, indexer.args, output);
-                let described = indexer.interrupt.stops(opened).await;
-                if described.as_ref().is_err_and(|error| !error.is_transient()) {
-                    return described.map(|_| ());
+                match indexer.interrupt.stops(open(indexer.client, indexer.collection, indexer.args, output)).await? {
+                    Ok(described) => indexer.compare_with(described.as_ref()),
+                    Err(error) if error.is_transient() => {}
+                    Err(error) => return Err(error),
                 }
-                indexer.interrupt.stops(async { Ok(watch.put_back(&Scope::all()).await) }).await?;
+                indexer.compare();
+                indexer.interrupt.stops(watch.put_back(&Scope::all())).await?;
             }
             Err(error) if error.is_transient() => {
                 output.warn(format!("{error}: changes are kept and sent again"));
                 failing = true;
-                indexer.interrupt.stops(async { Ok(watch.put_back(&scope).await) }).await?;
+                indexer.interrupt.stops(watch.put_back(&scope)).await?;
             }
             Err(error) => return Err(error),
         }

@@ -82,14 +82,14 @@ impl<'a> Indexer<'a> {
         let run = send::IndexRun {
             client: self.client,
             collection: self.collection,
-            split_options: self.interrupt.stops(self.split_options(walked)).await?,
+            split_options: self.interrupt.stops(self.split_options(walked)).await??,
             text_field: self.text_field.clone(),
             compare: self.compare,
             dry_run: self.args.dry_run,
             interrupt: self.interrupt,
         };
         let tally = Box::pin(send::send(run, walked, self.output)).await?;
-        let (removed, deleted_chunks) = self.interrupt.stops(self.delete(walked, &tally, removed)).await?;
+        let (removed, deleted_chunks) = self.interrupt.stops(self.delete(walked, &tally, removed)).await??;
         Ok(self.summary(start, walked, tally, removed, deleted_chunks))
     }
 

@@ -66,9 +66,9 @@ pub async fn run(args: &ParseArgs, client: &Client, output: &Output) -> Result {
     if stdin {
         return Err(CliError::Usage("standard input cannot be watched".into()));
     }
-    let (mut watch, walked) = interrupt.stops(Watch::begin(walk, args.watch, output)).await?;
+    let (mut watch, walked) = interrupt.stops(Watch::begin(walk, args.watch, output)).await??;
     let mut known = Known::new();
-    let (summary, _) = interrupt.stops(update(args, client, output, start, &mut known, walked)).await?;
+    let (summary, _) = interrupt.stops(update(args, client, output, start, &mut known, walked)).await??;
     if output.json() && !args.show.anything() {
         write_json_lines([&summary])?;
     } else {
@@ -77,14 +77,14 @@ pub async fn run(args: &ParseArgs, client: &Client, output: &Output) -> Result {
     output.note("watching for changes; press Ctrl-C to stop");
     let mut removed = vec![];
     loop {
-        let (scope, walked) = interrupt.stops(watch.next()).await?;
+        let (scope, walked) = interrupt.stops(watch.next()).await??;
         let start = Instant::now();
         removed.extend(forget_removed(&mut known, &scope, &walked));
-        match interrupt.stops(update(args, client, output, start, &mut known, walked)).await {
+        match interrupt.stops(update(args, client, output, start, &mut known, walked)).await? {
             Ok((summary, fixed)) => show_change(args, output, summary, fixed, std::mem::take(&mut removed))?,
             Err(error) if error.is_transient() => {
                 output.warn(format!("{error}: changes are kept and parsed again"));
-                interrupt.stops(async { Ok(watch.put_back(&scope).await) }).await?;
+                interrupt.stops(watch.put_back(&scope)).await?;
             }
             Err(error) => return Err(error),
         }
