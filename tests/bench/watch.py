@@ -2,8 +2,8 @@
 
     python3 tests/bench/watch.py [--daemon FILE] [--accelctl FILE] [--files 20000] [--switched 5000] [--edits 100]
 
-Prints the first pass, the CPU time of accelctl at rest, the time after a `git checkout` until its files are indexed compared
-with indexing these files alone, and the time from an edit until a search finds it. Needs git.
+Prints the first pass, the CPU time of accelctl at rest, the time after a `git checkout` until its files are indexed
+compared with indexing these files alone, and the time from an edit until a search finds it. Needs git.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def main() -> None:
             checkout, switched, passes = switch(watching, root, arguments.switched)
             alone = index_alone(arguments.accelctl, target, changed, root, Path(base, "alone"))
             print(
-                f"git checkout of {arguments.switched} files: {checkout:.2f} s, indexed {switched - checkout:.2f} s later"
+                f"git checkout of {arguments.switched} files: {checkout:.2f} s; indexed {switched - checkout:.2f} s later"
             )
             print(f"  in {passes} passes; `index` of these files alone: {alone:.2f} s")
             collection = client.collection(COLLECTION)
