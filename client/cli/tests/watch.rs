@@ -5,17 +5,19 @@ mod common;
 
 use std::{
     fs,
+    io::{BufRead, BufReader, Read},
     os::unix::fs::symlink,
     path::Path,
-    process::{Command as StdCommand, Stdio},
+    process::{Child, Command, Stdio},
+    thread,
     time::Duration,
 };
 
 use accelerd_test_support::FakeDaemon;
 use serde_json::Value;
 use tokio::{
-    io::{AsyncBufReadExt, BufReader, Lines},
-    process::{Child, ChildStderr, ChildStdout, Command},
+    sync::mpsc::{self, UnboundedReceiver},
+    task::spawn_blocking,
     time::timeout,
 };
 use tonic::Status;
@@ -25,11 +27,25 @@ use self::common::{index, run, served, tree, write};
 /// Bounds a wait for something that must happen.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A program that watches.
+/// A program that watches. It is killed with this value.
 struct Watching {
     child: Child,
-    out: Lines<BufReader<ChildStdout>>,
-    err: Lines<BufReader<ChildStderr>>,
+    out: UnboundedReceiver<String>,
+    err: UnboundedReceiver<String>,
+}
+
+/// Reads lines on a thread.
+fn lines(of: impl Read + Send + 'static) -> UnboundedReceiver<String> {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    thread::spawn(move || BufReader::new(of).lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+    receiver
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        let _ended_before = self.child.kill();
+        let _status = self.child.wait();
+    }
 }
 
 impl Watching {
@@ -39,10 +55,10 @@ impl Watching {
 
     fn start_command(mut command: Command, server: &str, folder: &Path, words: &[&str]) -> Self {
         command.args(words).current_dir(folder).env("ACCELERD_SERVER", server).env_remove("NO_COLOR");
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("it starts");
-        let out = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-        let err = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+        let out = lines(child.stdout.take().expect("a pipe"));
+        let err = lines(child.stderr.take().expect("a pipe"));
         Self { child, out, err }
     }
 
@@ -56,10 +72,9 @@ impl Watching {
     }
 
     async fn line(&mut self) -> String {
-        let line = timeout(LIMIT, self.out.next_line()).await.expect("it prints a line in time").expect("text");
-        match line {
+        match timeout(LIMIT, self.out.recv()).await.expect("it prints a line in time") {
             Some(line) => line,
-            None => panic!("it ended: {:?}", timeout(LIMIT, self.err.next_line()).await),
+            None => panic!("it ended: {:?}", self.err.recv().await),
         }
     }
 
@@ -71,7 +86,7 @@ impl Watching {
     /// Waits for a message.
     async fn said(&mut self, part: &str) -> String {
         loop {
-            let line = timeout(LIMIT, self.err.next_line()).await.expect("it says it in time").expect("text");
+            let line = timeout(LIMIT, self.err.recv()).await.expect("it says it in time");
             let line = line.unwrap_or_else(|| panic!("it ended without {part:?}"));
             if line.contains(part) {
                 return line;
@@ -90,10 +105,16 @@ impl Watching {
     }
 
     /// Presses Ctrl-C. Returns the exit code.
-    async fn interrupt(&mut self) -> Option<i32> {
-        let id = self.child.id().expect("it runs").to_string();
-        assert!(StdCommand::new("kill").args(["-INT", &id]).status().expect("kill runs").success());
-        timeout(LIMIT, self.child.wait()).await.expect("it ends in time").expect("it ends").code()
+    async fn interrupt(self) -> Option<i32> {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &id]).status().expect("kill runs").success());
+        self.ended().await
+    }
+
+    /// Waits for the end. Returns the exit code.
+    async fn ended(mut self) -> Option<i32> {
+        let ended = spawn_blocking(move || self.child.wait().expect("it ends").code());
+        timeout(LIMIT, ended).await.expect("it ends in time").expect("no panic")
     }
 }
 
@@ -269,7 +290,7 @@ async fn a_collection_that_a_restart_lost_is_made_again() {
 async fn ctrl_c_ends_a_pass_that_the_daemon_does_not_answer() {
     let (fake, server) = served().await;
     let folder = tree();
-    let (mut watching, _) = Watching::index(&server, folder.path(), &[]).await;
+    let (watching, _) = Watching::index(&server, folder.path(), &[]).await;
     fake.state().hang = true;
     write(folder.path(), "pack.py", "def later(): ...\n");
     let hangs = async {
@@ -301,15 +322,15 @@ async fn lines_are_for_people_without_json_and_none_with_quiet() {
         }
     };
     timeout(LIMIT, indexed).await.expect("it is indexed");
-    assert_eq!(quiet.interrupt().await, Some(130));
-    assert_eq!(quiet.out.next_line().await.expect("text"), None);
+    let mut out = std::mem::replace(&mut quiet.out, mpsc::unbounded_channel().1);
+    assert_eq!((quiet.interrupt().await, out.recv().await), (Some(130), None));
 }
 
 /// Runs the program in a user namespace that may watch few folders; `None` where the system allows no such namespace.
 fn with_few_watches(count: u32) -> Option<Command> {
     let script = format!("echo {count} > /proc/sys/user/max_inotify_watches && exec \"$@\"");
     let words = ["--user", "--map-root-user", "sh", "-c", &script, "sh"];
-    let tried = StdCommand::new("unshare").args(words).arg("true").stderr(Stdio::null()).status();
+    let tried = Command::new("unshare").args(words).arg("true").stderr(Stdio::null()).status();
     tried.is_ok_and(|status| status.success()).then(|| {
         let mut command = Command::new("unshare");
         command.args(words).arg(env!("CARGO_BIN_EXE_accelctl"));
@@ -326,8 +347,7 @@ async fn a_limit_of_watched_folders_is_named_with_its_remedies() {
     let mut watching = Watching::start_command(command, &server, folder.path(), &words);
     let said = watching.said("fs.inotify.max_user_watches").await;
     assert!(said.contains("sysctl") && said.contains("--poll"), "{said}");
-    let ended = timeout(LIMIT, watching.child.wait()).await.expect("it ends in time").expect("it ends");
-    assert_eq!(ended.code(), Some(1));
+    assert_eq!(watching.ended().await, Some(1));
 }
 
 #[tokio::test(flavor = "multi_thread")]

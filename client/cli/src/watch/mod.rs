@@ -77,7 +77,7 @@ impl Pending {
 /// What reports changes.
 enum Source {
     Folders(Folders),
-    Poll(Poll),
+    Poll { _task: Poll },
 }
 
 /// Trees that are watched.
@@ -93,7 +93,7 @@ impl Watch {
         let pending = Arc::new(Pending::default());
         if let Some(interval) = args.poll {
             let walked = list(&walk, &Arc::new(Scope::all())).await?;
-            let source = Source::Poll(Poll::begin(walk.clone(), interval, &walked, Arc::clone(&pending)));
+            let source = Source::Poll { _task: Poll::begin(walk.clone(), interval, &walked, Arc::clone(&pending)) };
             return Ok((Self { walk, pending, source }, walked));
         }
         for (tree, kind) in mounts::remote(&walk.trees) {
@@ -116,7 +116,7 @@ impl Watch {
     async fn changed(&mut self) -> Result<Scope> {
         loop {
             match &mut self.source {
-                Source::Poll(_) => self.pending.settle().await,
+                Source::Poll { .. } => self.pending.settle().await,
                 Source::Folders(folders) => tokio::select! {
                     () = self.pending.settle() => {}
                     error = folders.failed() => return Err(error),

@@ -30,7 +30,9 @@ impl Poll {
                 let mut now = stamps(&walked);
                 if !walked.complete {
                     // What could not be listed may still exist.
-                    before.iter().for_each(|(path, stamp)| drop(now.entry(path.clone()).or_insert(*stamp)));
+                    for (path, stamp) in &before {
+                        now.entry(path.clone()).or_insert(*stamp);
+                    }
                 }
                 let scope = difference(&before, &now);
                 before = now;
