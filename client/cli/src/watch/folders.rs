@@ -219,3 +219,41 @@ fn instance_error(error: &io::Error) -> CliError {
 
 /// EMFILE.
 const TOO_MANY_FILES: i32 = 24;
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::*;
+
+    /// The part of a tree `src` that an event of a watched folder changes.
+    fn changed(base: &Path, folder: &str, mask: EventMask, name: Option<&str>) -> Scope {
+        let watches = Inotify::init().unwrap().watches();
+        let roots = vec![base.join("src")];
+        let mut state = State { roots, watches, by_path: BTreeMap::new(), paths: HashMap::new() };
+        let folder = base.join(folder);
+        assert!(state.watch(&folder).unwrap());
+        let wd = state.by_path[&folder].clone();
+        let scope = state.changed(&Event { wd, mask, cookie: 0, name: name.map(OsString::from) });
+        assert_eq!(state.by_path.contains_key(&folder), !mask.contains(EventMask::IGNORED));
+        scope
+    }
+
+    #[test]
+    fn events_change_the_part_of_the_tree_that_they_name() {
+        let base = tempfile::tempdir().unwrap();
+        fs::create_dir_all(base.path().join("src/a")).unwrap();
+        let has = |scope: &Scope, path: &str| scope.contains(&base.path().join(path));
+        let changed = |folder: &str, mask, name| changed(base.path(), folder, mask, name);
+        let edit = changed("src/a", EventMask::MODIFY, Some("b.py"));
+        assert!(has(&edit, "src/a/b.py") && !has(&edit, "src/a/c.py"));
+        let ignored = changed("src/a", EventMask::CLOSE_WRITE, Some(".gitignore"));
+        assert!(has(&ignored, "src/a/c.py") && !has(&ignored, "src/c.py"));
+        assert!(has(&changed("src/a", EventMask::IGNORED, None), "src/a/c.py"));
+        // An overflow of the queue may have lost any event.
+        assert!(has(&changed("src/a", EventMask::Q_OVERFLOW, None), "src/c.py"));
+        assert!(has(&changed("", EventMask::DELETE | EventMask::ISDIR, Some("src")), "src/c.py"));
+        assert!(changed("", EventMask::MODIFY, Some("other.py")).is_empty());
+        assert!(changed("", EventMask::ATTRIB | EventMask::ISDIR, None).is_empty());
+    }
+}
