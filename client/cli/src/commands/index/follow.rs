@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use accelerd_client::Code;
+use accelerd_client::{Code, Error};
 use serde::Serialize;
 
 use super::{
@@ -81,7 +81,7 @@ pub async fn follow(mut watch: Watch, mut indexer: Indexer<'_>, walked: &Walked,
             }
             Ok(()) => {}
             // Without a data folder, a daemon that restarts has no collection.
-            Err(CliError::Call(error)) if error.code() == Code::NotFound => {
+            Err(CliError::Call(error)) if is_missing_collection(&error) => {
                 output.warn(format!("{error}: indexing all files"));
                 match indexer.interrupt.stops(open(indexer.client, indexer.collection, indexer.args, output)).await? {
                     Ok(described) => indexer.compare_with(described.as_ref()),
@@ -99,6 +99,11 @@ pub async fn follow(mut watch: Watch, mut indexer: Indexer<'_>, walked: &Walked,
             Err(error) => return Err(error),
         }
     }
+}
+
+fn is_missing_collection(error: &Error) -> bool {
+    let resource = error.failure().and_then(|failure| failure.resource.as_ref());
+    error.code() == Code::NotFound && resource.is_some_and(|(kind, _)| kind == "collection")
 }
 
 /// Brings the files of a scope up to date. After an error, `known` has all files that may have been sent.
