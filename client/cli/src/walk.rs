@@ -1,7 +1,7 @@
 //! Walks folders and lists their files.
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeMap, HashSet},
     fs, io,
     path::{Path, PathBuf},
     sync::Arc,
@@ -128,6 +128,20 @@ impl Scope {
 
     pub fn is_empty(&self) -> bool {
         !self.is_all && self.paths.is_empty()
+    }
+
+    /// Number of files and folders that were added.
+    pub fn len(&self) -> usize {
+        self.paths.len()
+    }
+
+    /// The files of the scope.
+    pub fn part_of<T: Clone>(&self, files: &BTreeMap<PathBuf, T>) -> BTreeMap<PathBuf, T> {
+        if self.is_all {
+            return files.clone();
+        }
+        let below = |path| files.range::<PathBuf, _>(path..).take_while(move |(file, _)| file.starts_with(path));
+        self.paths.iter().flat_map(below).map(|(path, of)| (path.clone(), of.clone())).collect()
     }
 
     /// Returns true if the scope has the path, or a folder above it.

@@ -11,7 +11,7 @@ mod mounts;
 mod poll;
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -34,6 +34,10 @@ use crate::{
 const QUIET: Duration = Duration::from_millis(50);
 /// Maximum time for which changes are collected, while files are written all the time.
 const MAX_DELAY: Duration = Duration::from_secs(1);
+/// More of it for each path, so that the checkout of a large branch is one change.
+const DELAY_OF_A_PATH: Duration = Duration::from_millis(1);
+/// Maximum of both.
+const MAX_DELAY_OF_MANY: Duration = Duration::from_secs(10);
 /// Time after a failure until changes are processed again. The calls themselves are retried for longer.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
@@ -57,20 +61,36 @@ struct Pending {
 }
 
 impl Pending {
+    fn lock(&self) -> MutexGuard<'_, Scope> {
+        self.scope.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn extend(&self, scope: Scope) {
-        self.scope.lock().unwrap_or_else(PoisonError::into_inner).extend(scope);
+        self.lock().extend(scope);
         self.changed.notify_one();
     }
 
     fn take(&self) -> Scope {
-        std::mem::take(&mut self.scope.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.lock())
     }
 
     /// Waits for changes, and until no more come.
     async fn settle(&self) {
         self.changed.notified().await;
-        let end = Instant::now() + MAX_DELAY;
-        while timeout_at(end.min(Instant::now() + QUIET), self.changed.notified()).await.is_ok() {}
+        let start = Instant::now();
+        loop {
+            let end = self.end(start);
+            let more = timeout_at(end.min(Instant::now() + QUIET), self.changed.notified()).await;
+            if more.is_err() || Instant::now() >= end {
+                return;
+            }
+        }
+    }
+
+    /// When changes are processed that began to come at a time.
+    fn end(&self, start: Instant) -> Instant {
+        let count = u32::try_from(self.lock().len()).unwrap_or(u32::MAX);
+        start + DELAY_OF_A_PATH.saturating_mul(count).saturating_add(MAX_DELAY).min(MAX_DELAY_OF_MANY)
     }
 }
 
@@ -199,6 +219,20 @@ mod tests {
             }
         });
         pending.settle().await;
-        assert_eq!(start.elapsed(), MAX_DELAY);
+        assert_eq!(start.elapsed(), MAX_DELAY + DELAY_OF_A_PATH);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_files_that_take_longer_are_one_change() {
+        let pending = Arc::new(Pending::default());
+        let writer = Arc::clone(&pending);
+        tokio::spawn(async move {
+            for n in 0..3_000 {
+                writer.extend(one(&format!("/{n}")));
+                sleep(DELAY_OF_A_PATH).await;
+            }
+        });
+        pending.settle().await;
+        assert_eq!(pending.take().len(), 3_000);
     }
 }

@@ -109,7 +109,7 @@ fn is_missing_collection(error: &Error) -> bool {
 /// Brings the files of a scope up to date. After an error, `known` has all files that may have been sent.
 async fn update(indexer: &Indexer<'_>, scope: &Scope, walked: &Walked, known: &mut Known) -> Result {
     let start = Instant::now();
-    let before = of_scope(known, scope);
+    let before = scope.part_of(known);
     learn(known, walked);
     let before_paths = before.values().cloned().collect();
     if walked.files.is_empty() && before.is_empty() {
@@ -118,8 +118,10 @@ async fn update(indexer: &Indexer<'_>, scope: &Scope, walked: &Walked, known: &m
     let (summary, present) = indexer.pass(start, walked, Removed::Among(&before_paths)).await?;
     let mut now = before;
     learn(&mut now, walked);
-    if walked.complete {
-        known.retain(|disk, path| present.contains(path) || !now.contains_key(disk));
+    for (disk, path) in &now {
+        if walked.complete && !present.contains(path) {
+            known.remove(disk);
+        }
     }
     report(indexer, &summary, &now)
 }
@@ -144,10 +146,4 @@ fn report(indexer: &Indexer<'_>, summary: &Summary, files: &Known) -> Result {
 
 fn learn(known: &mut Known, walked: &Walked) {
     known.extend(walked.files.iter().map(|file| (file.disk.clone(), file.path.clone())));
-}
-
-/// The known files of a scope.
-fn of_scope(known: &Known, scope: &Scope) -> Known {
-    let is_in = |(disk, _): &(&PathBuf, &String)| scope.contains(disk);
-    known.iter().filter(is_in).map(|(disk, path)| (disk.clone(), path.clone())).collect()
 }
