@@ -54,6 +54,12 @@ pub enum CliError {
     /// A kernel ended with a fault, as the report says that is printed already.
     #[error("the kernel ended with a fault")]
     Fault,
+    /// Files cannot be watched.
+    #[error("{0}")]
+    Watch(String),
+    /// The daemon ended a stream without an error.
+    #[error("the daemon ended the stream early; run the same command to resume")]
+    StreamEnded,
     /// Ctrl-C; the message states the work that was done.
     #[error("{0}")]
     Interrupted(String),
@@ -83,6 +89,8 @@ impl CliError {
             | Self::Output(_)
             | Self::Start(_)
             | Self::NotServing(_)
+            | Self::Watch(_)
+            | Self::StreamEnded
             | Self::Partial(_) => 1,
             Self::Usage(_)
             | Self::File { .. }
@@ -119,6 +127,13 @@ impl CliError {
     /// Returns true if the report that is printed already says it.
     pub fn is_reported(&self) -> bool {
         matches!(self, Self::NothingFound | Self::Differs | Self::Untranslated | Self::Unchecked | Self::Fault)
+    }
+
+    /// Returns true if the same work may succeed later, as after a restart of the daemon.
+    pub fn is_transient(&self) -> bool {
+        let codes = [Code::Unavailable, Code::DeadlineExceeded, Code::Aborted];
+        let may_succeed = |error: &ClientError| codes.contains(&error.code()) || error.retry_after().is_some();
+        matches!(self, Self::StreamEnded) || matches!(self, Self::Call(error) if may_succeed(error))
     }
 
     /// Suggests a remedy.

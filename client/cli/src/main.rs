@@ -13,6 +13,7 @@ mod error;
 mod format;
 mod global;
 mod hint;
+mod interrupt;
 mod kind;
 mod language;
 mod npy;
@@ -23,6 +24,7 @@ mod returned;
 mod safetensors_file;
 mod visible;
 mod walk;
+mod watch;
 
 use std::process::ExitCode;
 

@@ -98,6 +98,11 @@ impl Output {
         if self.quiet && !self.json { Ok(()) } else { self.show(report) }
     }
 
+    /// Prints what a step of a command did, as [`Self::summarize`] does, with one line per document.
+    pub fn summarize_line(&self, report: &impl Report) -> Result {
+        if self.json { write_json_lines([report]) } else { self.summarize(report) }
+    }
+
     /// Prints a note unless --quiet is set.
     pub fn note(&self, text: impl AsRef<str>) {
         if !self.quiet {

@@ -1,12 +1,17 @@
 //! Walks folders and lists their files.
 
 use std::{
-    collections::HashSet,
-    fs,
+    collections::{BTreeMap, HashSet},
+    fs, io,
     path::{Path, PathBuf},
+    sync::Arc,
+    time::SystemTime,
 };
 
-use ignore::{DirEntry, WalkBuilder, overrides::OverrideBuilder};
+use ignore::{
+    DirEntry, WalkBuilder,
+    overrides::{Override, OverrideBuilder},
+};
 
 use crate::error::{CliError, Result};
 
@@ -16,7 +21,7 @@ pub struct Tree {
     /// Prefix of its files' paths: its absolute path, or a name.
     pub name: String,
     /// Where it is.
-    root: PathBuf,
+    pub root: PathBuf,
 }
 
 /// A file of a walk.
@@ -32,12 +37,33 @@ pub struct File {
     pub disk: PathBuf,
     /// Size at the time of the walk.
     pub size: u64,
+    /// When it was last written, at the time of the walk.
+    pub modified: Option<SystemTime>,
+}
+
+/// The trees to walk, and the files that are left out.
+#[derive(Clone, Debug)]
+pub struct Walk {
+    pub trees: Vec<Tree>,
+    /// The patterns of each tree.
+    overrides: Vec<Override>,
+    max_size: u64,
+}
+
+/// The part of the trees that a walk lists: files and folders, each with what is below it.
+#[derive(Clone, Debug, Default)]
+pub struct Scope {
+    is_all: bool,
+    paths: HashSet<PathBuf>,
+    /// The folders above the paths, through which a walk reaches them.
+    above: HashSet<PathBuf>,
 }
 
 /// Result of a walk.
 #[derive(Debug, Default)]
 pub struct Walked {
-    pub trees: Vec<Tree>,
+    /// Folders whose entries were listed.
+    pub folders: Vec<PathBuf>,
     /// Distinct files, sorted by path in each tree.
     pub files: Vec<File>,
     /// Paths and sizes of files above the size limit.
@@ -79,36 +105,105 @@ pub fn trees_as_given(paths: &[PathBuf]) -> Result<Vec<Tree>> {
     Ok(walked)
 }
 
-/// Lists the files of trees except hidden, ignored and excluded ones and symlinks.
-pub fn walk(trees: Vec<Tree>, exclude: &[String], max_size: u64) -> Result<Walked> {
-    let mut walked = Walked { complete: true, ..Default::default() };
-    let mut seen = HashSet::new();
-    for tree in &trees {
-        let mut overrides = OverrideBuilder::new(&tree.root);
-        for glob in exclude {
-            overrides
-                .add(&format!("!{glob}"))
-                .map_err(|error| CliError::Usage(format!("--exclude {glob}: {error}")))?;
+impl Scope {
+    /// All of the trees.
+    pub fn all() -> Self {
+        Self { is_all: true, ..Self::default() }
+    }
+
+    /// Adds a file, or a folder with what is below it.
+    pub fn add(&mut self, path: PathBuf) {
+        if !self.paths.contains(&path) {
+            self.above.extend(path.ancestors().skip(1).map(Path::to_owned));
+            self.paths.insert(path);
         }
-        let overrides = overrides.build().map_err(|error| CliError::Usage(error.to_string()))?;
-        let entries =
-            WalkBuilder::new(&tree.root).require_git(false).overrides(overrides).sort_by_file_path(Path::cmp).build();
-        for entry in entries {
-            match entry.map_err(|error| error.to_string()).and_then(|entry| file(tree, &entry)) {
-                Ok(Entry::Misnamed(path)) => walked.misnamed.push(path),
-                Ok(Entry::File(file)) if file.size > max_size => walked.large.push((file.path, file.size)),
-                Ok(Entry::File(file)) if seen.insert(file.path.clone()) => walked.files.push(file),
-                Ok(_) => {}
-                Err(problem) => {
-                    walked.unreadable += 1;
-                    walked.complete = false;
-                    walked.problems.push(problem);
+    }
+
+    /// Adds all of another scope.
+    pub fn extend(&mut self, other: Self) {
+        self.is_all |= other.is_all;
+        self.paths.extend(other.paths);
+        self.above.extend(other.above);
+    }
+
+    pub fn is_empty(&self) -> bool {
+        !self.is_all && self.paths.is_empty()
+    }
+
+    /// Number of files and folders that were added.
+    pub fn len(&self) -> usize {
+        self.paths.len()
+    }
+
+    /// The files of the scope.
+    pub fn part_of<T: Clone>(&self, files: &BTreeMap<PathBuf, T>) -> BTreeMap<PathBuf, T> {
+        if self.is_all {
+            return files.clone();
+        }
+        let below = |path| files.range::<PathBuf, _>(path..).take_while(move |(file, _)| file.starts_with(path));
+        self.paths.iter().flat_map(below).map(|(path, of)| (path.clone(), of.clone())).collect()
+    }
+
+    /// Returns true if the scope has the path, or a folder above it.
+    pub fn contains(&self, path: &Path) -> bool {
+        self.is_all || path.ancestors().any(|path| self.paths.contains(path))
+    }
+}
+
+impl Walk {
+    /// Excludes files that match a pattern or are larger than a size.
+    pub fn new(trees: Vec<Tree>, exclude: &[String], max_size: u64) -> Result<Self> {
+        let overrides = trees.iter().map(|tree| overrides(tree, exclude)).collect::<Result<_>>()?;
+        Ok(Self { trees, overrides, max_size })
+    }
+
+    /// Lists all files.
+    pub fn all_files(&self) -> Walked {
+        self.files(&Arc::new(Scope::all()))
+    }
+
+    /// Lists the files of a scope except hidden, ignored and excluded ones and symlinks. A part of the trees is walked from their
+    /// roots, so that the same rules apply as to all.
+    pub fn files(&self, scope: &Arc<Scope>) -> Walked {
+        let mut walked = Walked { complete: true, ..Default::default() };
+        let mut seen = HashSet::new();
+        for (tree, overrides) in self.trees.iter().zip(&self.overrides) {
+            let mut builder = WalkBuilder::new(&tree.root);
+            builder.require_git(false).overrides(overrides.clone()).sort_by_file_path(Path::cmp);
+            if !scope.is_all {
+                let scope = Arc::clone(scope);
+                builder.filter_entry(move |entry| scope.above.contains(entry.path()) || scope.contains(entry.path()));
+            }
+            for entry in builder.build() {
+                match entry.map_err(|error| (is_gone(&error), error.to_string())).and_then(|entry| file(tree, &entry)) {
+                    Ok(Entry::Misnamed(path)) => walked.misnamed.push(path),
+                    Ok(Entry::File(file)) if file.size > self.max_size => walked.large.push((file.path, file.size)),
+                    Ok(Entry::File(file)) if seen.insert(file.path.clone()) => walked.files.push(file),
+                    Ok(Entry::Folder(path)) => walked.folders.push(path),
+                    // What was removed since its folder was listed does not exist.
+                    Ok(Entry::File(_) | Entry::Other) | Err((true, _)) => {}
+                    Err((false, problem)) => {
+                        walked.unreadable += 1;
+                        walked.complete = false;
+                        walked.problems.push(problem);
+                    }
                 }
             }
         }
+        walked
     }
-    walked.trees = trees;
-    Ok(walked)
+}
+
+fn overrides(tree: &Tree, exclude: &[String]) -> Result<Override> {
+    let mut overrides = OverrideBuilder::new(&tree.root);
+    for glob in exclude {
+        overrides.add(&format!("!{glob}")).map_err(|error| CliError::Usage(format!("--exclude {glob}: {error}")))?;
+    }
+    overrides.build().map_err(|error| CliError::Usage(error.to_string()))
+}
+
+fn is_gone(error: &ignore::Error) -> bool {
+    error.io_error().is_some_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
 /// The kind of an entry of a folder.
@@ -116,11 +211,16 @@ enum Entry {
     File(File),
     /// A file whose path below its tree is not UTF-8, about.
     Misnamed(String),
-    /// A folder, a symlink or a device.
+    Folder(PathBuf),
+    /// A symlink or a device.
     Other,
 }
 
-fn file(tree: &Tree, entry: &DirEntry) -> Result<Entry, String> {
+/// The error is a message, with whether the entry was removed.
+fn file(tree: &Tree, entry: &DirEntry) -> Result<Entry, (bool, String)> {
+    if entry.file_type().is_some_and(|kind| kind.is_dir()) {
+        return Ok(Entry::Folder(entry.path().to_owned()));
+    }
     if !entry.file_type().is_some_and(|kind| kind.is_file()) {
         return Ok(Entry::Other);
     }
@@ -129,11 +229,12 @@ fn file(tree: &Tree, entry: &DirEntry) -> Result<Entry, String> {
     let Some(below) = below.to_str().map(str::to_owned) else {
         return Ok(Entry::Misnamed(format!("{}/{}", tree.name, below.display())));
     };
-    let size = entry.metadata().map_err(|error| error.to_string())?.len();
+    let metadata = entry.metadata().map_err(|error| (is_gone(&error), error.to_string()))?;
     let name = || disk.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let (path, below) =
         if below.is_empty() { (tree.name.clone(), name()) } else { (format!("{}/{below}", tree.name), below) };
-    Ok(Entry::File(File { tree: tree.name.clone(), path, below, disk, size }))
+    let modified = metadata.modified().ok();
+    Ok(Entry::File(File { tree: tree.name.clone(), path, below, disk, size: metadata.len(), modified }))
 }
 
 #[cfg(test)]
@@ -148,6 +249,10 @@ mod tests {
             fs::write(path, text).unwrap();
         }
         folder
+    }
+
+    fn walk(trees: Vec<Tree>, exclude: &[String], max_size: u64) -> Result<Walked> {
+        Ok(Walk::new(trees, exclude, max_size)?.all_files())
     }
 
     fn names(folder: &Path, exclude: &[&str]) -> Vec<String> {
@@ -206,6 +311,34 @@ mod tests {
         assert_eq!(walked.files.len(), 1);
         let alone = walk(trees(&paths[1..], None).unwrap(), &[], 100).unwrap();
         assert_eq!((&alone.files[0].path, alone.files[0].below.as_str()), (&walked.files[0].path, "a.py"));
+    }
+
+    #[test]
+    fn a_part_of_a_tree_is_walked_by_the_rules_of_the_whole() {
+        let folder = folder(&[
+            (".gitignore", "build/\n"),
+            ("build/out.py", "x"),
+            ("a/b/c.py", "x"),
+            ("a/b/d.py", "x"),
+            ("a/skipped/e.py", "x"),
+            ("a/.hidden/f.py", "x"),
+            ("other/g.py", "x"),
+        ]);
+        let root = fs::canonicalize(folder.path()).unwrap();
+        let trees = trees(&[folder.path().to_owned()], Some("t")).unwrap();
+        let walk = Walk::new(trees, &["skipped".to_owned()], 100).unwrap();
+        let below = |paths: &[&str]| -> Vec<String> {
+            let mut scope = Scope::default();
+            paths.iter().for_each(|path| scope.add(root.join(path)));
+            walk.files(&Arc::new(scope)).files.into_iter().map(|file| file.path).collect()
+        };
+        assert_eq!(below(&["a/b/c.py"]), ["t/a/b/c.py"]);
+        assert_eq!(below(&["a"]), ["t/a/b/c.py", "t/a/b/d.py"]);
+        assert_eq!(below(&["build/out.py", "a/skipped/e.py", "a/.hidden", "nowhere/h.py"]), [""; 0]);
+        assert_eq!(below(&["."]).len(), 3);
+        fs::remove_dir_all(&root).unwrap();
+        let gone = walk.all_files();
+        assert_eq!((gone.files.len(), gone.complete), (0, true), "{gone:?}");
     }
 
     #[test]

@@ -9,7 +9,8 @@ use clap::Args;
 use super::{Calls, Load};
 use crate::{
     error::{CliError, Result},
-    format, walk,
+    format,
+    walk::{self, Walk},
 };
 
 /// Larger files are skipped.
@@ -56,7 +57,7 @@ impl ParseBench {
     }
 
     fn sources(&self) -> Result<(Vec<Bytes>, usize)> {
-        let walked = walk::walk(walk::trees_as_given(&self.paths)?, &[], MAX_FILE)?;
+        let walked = Walk::new(walk::trees_as_given(&self.paths)?, &[], MAX_FILE)?.all_files();
         let mut sources = vec![];
         let mut lines = 0;
         for file in walked.files.iter().filter(|file| file.disk.extension().is_some_and(|extension| extension == "py"))

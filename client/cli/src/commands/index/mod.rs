@@ -3,39 +3,37 @@
 //! The chunks of a file carry its hash. The first chunk of a file is written last, so that its hash in the collection implies
 //! that the whole file is stored; the next run, on any machine, completes an interrupted one.
 
+mod delete;
+mod follow;
 mod outline;
+mod pass;
 mod plan;
 pub mod read;
+mod reuse;
 mod send;
+mod summary;
 
-use std::{
-    collections::BTreeSet,
-    path::PathBuf,
-    time::{Duration, Instant},
-};
+use std::{path::PathBuf, time::Instant};
 
-use accelerd_client::{Client, Code, Collection, CollectionOptions, Filter, Prompt, SearchOptions, Value, proto};
+use accelerd_client::{Client, Code, Collection, CollectionOptions, proto};
 use clap::Args;
-use serde::Serialize;
 
-use self::{read::SplitOptions, send::Tally};
-use super::{MAX_HITS, prompts::CollectionPrompts};
+use self::{
+    follow::follow,
+    pass::{Indexer, Removed},
+    summary::{Skipped, SkippedFile},
+};
+use super::prompts::CollectionPrompts;
 use crate::{
     args::size,
     chunk::Windows,
     complete,
     error::{CliError, Result},
-    format,
-    output::{Output, Report},
-    renderer::{Renderer, Style},
-    walk::{self, Walked},
+    interrupt::Interrupt,
+    output::Output,
+    walk::{self, Walk},
+    watch::{Watch, WatchArgs},
 };
-
-/// Skipped files that notes name.
-const MAX_NAMED: usize = 20;
-
-/// Files per call that deletes stale chunks.
-const FILES_A_DELETE: usize = 1_000;
 
 /// Index files for search; only files that changed since the last run are sent.
 ///
@@ -43,7 +41,10 @@ const FILES_A_DELETE: usize = 1_000;
 /// lines. Respects .gitignore, does not follow symlinks, and skips hidden, binary and very large files. Texts are read as UTF-8,
 /// UTF-16 with a byte order mark, in the encoding that they declare in one of the first two lines (`coding: latin-1`), or else as
 /// Japanese or Latin-1. Changed files are replaced, and removed files are deleted from the collection. An interrupted run keeps
-/// what was sent; the same command resumes it.
+/// what was sent; the same command resumes it. Of a changed file, only the functions and windows whose text changed are embedded.
+///
+/// With --watch, it then follows changes of the files until Ctrl-C, by the same rules, and prints a line for each change. Changes
+/// within 50 ms are one. It survives restarts of the daemon.
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct IndexArgs {
@@ -75,8 +76,10 @@ pub struct IndexArgs {
     #[arg(long, value_name = "GLOB")]
     exclude: Vec<String>,
     /// Show what would be done without changing anything.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "watch")]
     dry_run: bool,
+    #[command(flatten)]
+    watch: WatchArgs,
     /// Use this name instead of the absolute path of the folder, so that several machines can share a collection.
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
@@ -97,156 +100,28 @@ const DEFAULT_MODEL: &str = "builtin";
 /// Payload field of a chunk's text, in collections with a full-text index.
 const TEXT_FIELD: &str = "text";
 
-#[derive(Debug, Serialize)]
-struct Summary {
-    collection: String,
-    dry_run: bool,
-    files: u64,
-    indexed: u64,
-    unchanged: u64,
-    removed: u64,
-    skipped: Skipped,
-    skipped_files: Vec<SkippedFile>,
-    chunks: u64,
-    deleted_chunks: u64,
-    bytes: u64,
-    seconds: f64,
-    chunks_per_second: f64,
-}
-
-/// Skipped files by reason.
-#[derive(Clone, Debug, Default, Serialize)]
-struct Skipped {
-    empty: u64,
-    binary: u64,
-    large: u64,
-    unreadable: u64,
-    /// Of an unknown encoding, or not valid in their own.
-    undecodable: u64,
-    /// Named in other bytes than UTF-8.
-    misnamed: u64,
-}
-
-/// A file that is not in the collection.
-#[derive(Clone, Debug, Serialize)]
-struct SkippedFile {
-    path: String,
-    reason: String,
-}
-
-/// Names the first skipped files. Empty files need no attention.
-fn name_skipped(skipped: &[SkippedFile], output: &Output) {
-    for SkippedFile { path, reason } in skipped.iter().take(MAX_NAMED) {
-        output.note(format!("skipped {path}: {reason}"));
-    }
-    if let Some(more) = skipped.len().checked_sub(MAX_NAMED).filter(|more| *more > 0) {
-        output.note(format!("skipped {more} more files; --json names all"));
-    }
-}
-
-/// The files that the walk skipped.
-fn skipped_by_walk(walked: &Walked, max_size: u64) -> Vec<SkippedFile> {
-    let max_size = format::bytes(max_size);
-    let large = |(path, size): &(String, u64)| {
-        let reason = format!("its {} are more than --max-file-size {max_size}", format::bytes(*size));
-        SkippedFile { path: path.clone(), reason }
-    };
-    let misnamed = |path: &String| SkippedFile { path: path.clone(), reason: "its name is not UTF-8".to_owned() };
-    walked.large.iter().map(large).chain(walked.misnamed.iter().map(misnamed)).collect()
-}
-
-impl Report for Summary {
-    fn render(&self, renderer: &mut Renderer) {
-        let would = if self.dry_run { "would index" } else { "indexed" };
-        let collection = renderer.style(Style::Name, &self.collection);
-        let figures = renderer.style(Style::Title, format::plural(self.indexed, "file"));
-        if self.indexed + self.removed == 0 {
-            renderer.line(format!("{collection} is up to date"));
-        } else {
-            renderer.line(format!("{would} {figures} into {collection}"));
-        }
-        let time = format::time(Duration::try_from_secs_f64(self.seconds).unwrap_or_default());
-        let mut facts = vec![];
-        if self.chunks > 0 {
-            facts.extend([("chunks", format::count(self.chunks)), ("text", format::bytes(self.bytes))]);
-        }
-        if !self.dry_run {
-            let rate = format!(", {} chunks/s", format::rate(self.chunks_per_second));
-            facts.push(("time", if self.chunks > 0 { time + &rate } else { time }));
-        }
-        facts.push(("unchanged", format::plural(self.unchanged, "file")));
-        facts.push(("removed", format::plural(self.removed, "file")));
-        let Skipped { empty, binary, large, unreadable, undecodable, misnamed } = self.skipped;
-        let skipped_by = [
-            (empty, "empty"),
-            (binary, "binary"),
-            (large, "too large"),
-            (unreadable, "unreadable"),
-            (undecodable, "of an unknown encoding"),
-            (misnamed, "with a name that is not UTF-8"),
-        ];
-        let skipped: Vec<_> = skipped_by.iter().filter(|(n, _)| *n > 0).map(|(n, why)| format!("{n} {why}")).collect();
-        if !skipped.is_empty() {
-            facts.push(("skipped", skipped.join(", ")));
-        }
-        renderer.facts(facts);
-    }
-}
-
 pub async fn run(args: IndexArgs, client: &Client, output: &Output) -> Result {
     let start = Instant::now();
     let windows = Windows::new(args.lines, args.overlap).map_err(CliError::Usage)?;
     let trees = walk::trees(&args.paths, args.name.as_deref())?;
-    let walked = walk::walk(trees, &args.exclude, args.max_file_size)?;
-    for problem in &walked.problems {
-        output.warn(problem);
-    }
+    let walk = Walk::new(trees, &args.exclude, args.max_file_size)?;
+    let trees = walk.trees.clone();
+    let (watch, walked) = if args.watch.watch {
+        let (watch, walked) = Watch::begin(walk, args.watch, output).await?;
+        (Some(watch), walked)
+    } else {
+        (None, walk.all_files())
+    };
     let collection = client.collection(&args.collection);
     let there = open(client, &collection, &args, output).await?;
-    let has_points = there.as_ref().is_some_and(|described| described.point_count > 0);
-
-    let split_options = SplitOptions { windows, outlines: outline::are_offered(client, &walked, output).await? };
-    let text_field = there.map(|described| described.text_field).filter(|field| !field.is_empty());
-    let run = send::IndexRun {
-        client,
-        collection: &collection,
-        split_options,
-        text_field,
-        compare: has_points,
-        dry_run: args.dry_run,
-    };
-    let mut tally = Box::pin(send::send(run, &walked, output)).await?;
-    let mut skipped_files = skipped_by_walk(&walked, args.max_file_size);
-    skipped_files.append(&mut tally.skipped_files);
-    name_skipped(&skipped_files, output);
-    let leftovers = if has_points && !args.dry_run { delete_stale_chunks(&collection, &tally.sent).await? } else { 0 };
-    let (removed, gone) = if has_points {
-        delete_removed_files(&collection, &walked, &tally, args.dry_run, output).await?
-    } else {
-        (0, 0)
-    };
-
-    let seconds = start.elapsed().as_secs_f64();
-    output.summarize(&Summary {
-        collection: args.collection,
-        dry_run: args.dry_run,
-        files: walked.files.len() as u64,
-        indexed: tally.sent.len() as u64,
-        unchanged: tally.unchanged,
-        removed,
-        skipped: Skipped {
-            large: walked.large.len() as u64,
-            misnamed: walked.misnamed.len() as u64,
-            unreadable: tally.skipped.unreadable + walked.unreadable,
-            ..tally.skipped
-        },
-        skipped_files,
-        chunks: tally.chunks,
-        deleted_chunks: leftovers + gone,
-        bytes: tally.bytes,
-        seconds,
-        chunks_per_second: tally.chunks as f64 / seconds.max(1e-9),
-    })
+    let interrupt = Interrupt::listen();
+    let mut indexer = Indexer::new(client, &collection, &args, windows, output, &interrupt);
+    indexer.compare_with(there.as_ref());
+    let (summary, present) = indexer.pass(start, &walked, Removed::Trees(&trees)).await?;
+    summary.name_skipped(output);
+    let Some(watch) = watch else { return output.summarize(&summary) };
+    output.summarize_line(&summary)?;
+    follow(watch, indexer, &walked, &present).await
 }
 
 /// Returns the collection, created if necessary; `None` if a dry run would create it.
@@ -321,44 +196,4 @@ async fn check_model(client: &Client, collection: &proto::Collection, requested:
     Err(CliError::Usage(format!(
         "collection {name} has the model {actual:?}, not {requested:?}: omit --model, or choose another collection"
     )))
-}
-
-/// Deletes stale chunks of the files that were sent. Hashes cover paths, so no chunk of another file has one of these hashes.
-async fn delete_stale_chunks(collection: &Collection, sent: &[(String, String)]) -> Result<u64> {
-    let mut deleted = 0;
-    for files in sent.chunks(FILES_A_DELETE) {
-        let paths = files.iter().map(|(path, _)| path.as_str());
-        let hashes = files.iter().map(|(_, hash)| hash.as_str());
-        deleted += collection.delete_points(Filter::new().any_of("path", paths).none_of("file_hash", hashes)).await?;
-    }
-    Ok(deleted)
-}
-
-/// Deletes the chunks of files that were removed from the walked trees. Returns a lower bound of the files, and the chunks.
-async fn delete_removed_files(
-    collection: &Collection,
-    walked: &Walked,
-    tally: &Tally,
-    dry_run: bool,
-    output: &Output,
-) -> Result<(u64, u64)> {
-    if !walked.complete {
-        output.warn("some entries could not be read, so no files are treated as removed");
-        return Ok((0, 0));
-    }
-    let trees = walked.trees.iter().map(|tree| tree.name.as_str());
-    let filter = Filter::new().any_of("tree", trees);
-    let filter = if tally.present.is_empty() {
-        filter
-    } else {
-        filter.none_of("path", tally.present.iter().map(String::as_str))
-    };
-    // The hits of the empty text are any points that match the filter.
-    let options = SearchOptions::limit(MAX_HITS).filter(filter.clone()).prompt(Prompt::none());
-    let answers = collection.search_text([""], &options).await?;
-    let hits = answers.results.into_iter().flatten();
-    let paths: BTreeSet<_> =
-        hits.filter_map(|hit| hit.payload.get("path").and_then(Value::as_str).map(str::to_owned)).collect();
-    let chunks = if paths.is_empty() || dry_run { 0 } else { collection.delete_points(filter).await? };
-    Ok((paths.len() as u64, chunks))
 }

@@ -18,12 +18,14 @@ const CALL_BYTES: usize = 1 << 20;
 /// Maximum calls in flight.
 const IN_FLIGHT: usize = 4;
 
-/// Returns true if the daemon parses Python. This is determined before hashing, because hashes include how a file is split.
-pub async fn are_offered(client: &Client, walked: &Walked, output: &Output) -> Result<bool> {
+/// Returns true if any of the files is Python.
+pub fn has_python(walked: &Walked) -> bool {
     let is_python = |path: &str| language::of_file(path.rsplit('/').next().unwrap_or_default()) == "python";
-    if !walked.files.iter().any(|file| is_python(&file.below)) {
-        return Ok(false);
-    }
+    walked.files.iter().any(|file| is_python(&file.below))
+}
+
+/// Returns true if the daemon parses Python. This is determined before hashing, because hashes include how a file is split.
+pub async fn are_offered(client: &Client, output: &Output) -> Result<bool> {
     match client.parse(["pass"], &options()).await {
         Err(error) if error.code() == Code::Unimplemented => {
             output.note("the daemon does not parse Python; Python files are split into windows of lines");

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use accelerd_client::{Points, Prompt, Upsert};
+use accelerd_client::{Matrix, Points, Prompt, Upsert};
 
 use super::read::{Piece, Prepared};
 
@@ -33,64 +33,100 @@ impl Batch {
     }
 }
 
-/// Packs pieces into batches.
+/// Packs pieces into batches, of texts or of vectors. The first piece of a file is in a batch after its others, or in the last of
+/// these.
 #[derive(Debug, Default)]
 pub struct Batches {
-    ids: Vec<String>,
-    texts: Vec<String>,
-    payloads: Vec<accelerd_client::Payload>,
-    text_bytes: usize,
-    bytes: u64,
-    whole: Vec<(String, String)>,
+    /// Pieces whose vectors the collection has.
+    reused: Pending,
+    /// Pieces to embed.
+    texts: Pending,
+    /// First pieces whose vectors the collection has, of files with pieces to embed.
+    reused_firsts: Pending,
 }
 
 impl Batches {
     /// Adds a file's pieces, the first one last. Returns the full batches.
     pub fn add(&mut self, file: &Prepared, pieces: Vec<Piece>) -> Vec<Batch> {
         let count = pieces.len() as u64;
+        let has_texts = pieces.iter().any(|piece| piece.vector.is_none());
         let mut left = file.size;
         let mut full = vec![];
         for (behind, piece) in (0..count).zip(pieces.into_iter().rev()) {
-            let is_last = behind + 1 == count;
-            let share = if is_last { left } else { file.size / count };
+            let is_first = behind + 1 == count;
+            let share = if is_first { left } else { file.size / count };
             left -= share;
-            self.bytes += share;
-            if is_last {
-                self.whole.push((file.path.clone(), file.hash.clone()));
+            let to = match (&piece.vector, is_first && has_texts) {
+                (None, _) => &mut self.texts,
+                (Some(_), false) => &mut self.reused,
+                (Some(_), true) => &mut self.reused_firsts,
+            };
+            to.bytes += share;
+            to.whole.extend(is_first.then(|| (file.path.clone(), file.hash.clone())));
+            to.push(piece);
+            if self.texts.is_full() || self.reused_firsts.is_full() {
+                full.extend(self.take());
+            } else if self.reused.is_full() {
+                full.extend(self.reused.take());
             }
-            full.extend(self.push(piece));
         }
         full
     }
 
-    /// Returns the last, partial batch.
-    pub fn take(&mut self) -> Option<Batch> {
+    /// Returns the last, partial batches, in the order in which to send them.
+    pub fn take(&mut self) -> impl Iterator<Item = Batch> + use<> {
+        [self.reused.take(), self.texts.take(), self.reused_firsts.take()].into_iter().flatten()
+    }
+}
+
+/// A batch that is not full: of texts, or of vectors.
+#[derive(Debug, Default)]
+struct Pending {
+    ids: Vec<String>,
+    texts: Vec<String>,
+    vectors: Vec<f32>,
+    payloads: Vec<accelerd_client::Payload>,
+    text_bytes: usize,
+    bytes: u64,
+    whole: Vec<(String, String)>,
+}
+
+impl Pending {
+    fn push(&mut self, piece: Piece) {
+        self.text_bytes += piece.text.len();
+        self.ids.push(piece.id);
+        self.texts.push(piece.text);
+        self.vectors.extend(piece.vector.into_iter().flatten());
+        self.payloads.push(piece.payload);
+    }
+
+    fn is_full(&self) -> bool {
+        self.ids.len() >= BATCH_PIECES || self.text_bytes >= BATCH_BYTES
+    }
+
+    fn take(&mut self) -> Option<Batch> {
         let taken = std::mem::take(self);
         if taken.ids.is_empty() {
             return None;
         }
-        let points = Points::Texts(taken.texts);
+        let dimensions = taken.vectors.len() / taken.ids.len();
+        let points = match Matrix::new(taken.vectors, dimensions) {
+            Ok(vectors) if vectors.rows() == taken.ids.len() => Points::Vectors(vectors.into()),
+            Ok(_) | Err(_) => Points::Texts(taken.texts),
+        };
         let upsert = Upsert { ids: taken.ids.into(), points, payloads: taken.payloads, prompt: Prompt::Default };
         Some(Batch { upsert, bytes: taken.bytes, whole: taken.whole })
-    }
-
-    fn push(&mut self, piece: Piece) -> Option<Batch> {
-        self.text_bytes += piece.text.len();
-        self.ids.push(piece.id);
-        self.texts.push(piece.text);
-        self.payloads.push(piece.payload);
-        if self.ids.len() >= BATCH_PIECES || self.text_bytes >= BATCH_BYTES { self.take() } else { None }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use accelerd_client::{Ids, Payload};
+    use accelerd_client::Ids;
 
     use super::*;
 
     fn pieces(name: &str, count: usize, text: &str) -> Vec<Piece> {
-        let piece = |n: usize| Piece { id: format!("{name}{n}"), text: text.to_owned(), payload: Payload::new() };
+        let piece = |n: usize| Piece { id: format!("{name}{n}"), text: text.to_owned(), ..Piece::default() };
         (0..count).map(piece).collect()
     }
 
@@ -125,13 +161,34 @@ mod tests {
         assert_eq!((sent.len(), sent[0].as_str(), sent[599].as_str()), (600, "a599", "a0"));
     }
 
+    /// Pieces of which some have a vector.
+    fn partly_reused(name: &str, reused: &[bool]) -> Vec<Piece> {
+        let vector = |is_reused: bool| is_reused.then(|| vec![1.0, 2.0]);
+        let pieces = pieces(name, reused.len(), "x").into_iter().zip(reused);
+        pieces.map(|(piece, is_reused)| Piece { vector: vector(*is_reused), ..piece }).collect()
+    }
+
+    #[test]
+    fn pieces_with_vectors_are_sent_as_vectors_and_the_first_piece_of_a_file_is_still_last() {
+        let mut batches = Batches::default();
+        assert_eq!(batches.add(&file(0), partly_reused("a", &[true, false, true])), []);
+        assert_eq!(batches.add(&file(0), partly_reused("b", &[false, true])), []);
+        assert_eq!(batches.add(&file(0), partly_reused("c", &[true, true])), []);
+        let sent: Vec<_> = batches.take().collect();
+        let ids: Vec<_> = sent.iter().map(|batch| uuids(&batch.upsert).join(" ")).collect();
+        assert_eq!(ids, ["a2 b1 c1 c0", "a1 b0", "a0"]);
+        let is_texts = |batch: &Batch| matches!(batch.upsert.points, Points::Texts(_));
+        assert_eq!(sent.iter().map(is_texts).collect::<Vec<_>>(), [false, true, false]);
+        assert_eq!(sent.iter().map(|batch| batch.whole.len()).collect::<Vec<_>>(), [1, 1, 1]);
+    }
+
     #[test]
     fn batches_are_bounded_by_pieces_and_by_bytes() {
         let mut batches = Batches::default();
         let full: Vec<_> = batches.add(&file(0), pieces("a", 300, "x")).iter().map(Batch::len).collect();
         assert_eq!(full, [128, 128]);
-        assert_eq!(batches.take().map(|batch| batch.len()), Some(44));
-        assert_eq!(batches.take(), None);
+        assert_eq!(batches.take().map(|batch| batch.len()).collect::<Vec<_>>(), [44]);
+        assert_eq!(batches.take().count(), 0);
         let text = "x".repeat(BATCH_BYTES / 4);
         let full: Vec<_> = batches.add(&file(0), pieces("b", 9, &text)).iter().map(Batch::len).collect();
         assert_eq!(full, [4, 4]);

@@ -1,9 +1,9 @@
 //! Reads a file, classifies it and splits it into pieces to send.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     fs,
-    io::{self, Read},
+    io::{self, ErrorKind, Read},
 };
 
 use accelerd_client::{OutlineItem, Payload, Value};
@@ -20,20 +20,25 @@ use crate::{
 const KEPT_BYTES: usize = 48 << 10;
 
 /// Part of each file's hash, so that a version that splits or describes files differently sends them again.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// Payload flag of tests, which `search` ranks lower or excludes.
 pub const IS_TEST: &str = "is_test";
+/// Payload field of the hash of the text that was embedded.
+pub const TEXT_HASH: &str = "text_hash";
 /// Payload flag of generated files, which `search` ranks lower or excludes.
 pub const IS_GENERATED: &str = "is_generated";
 
 /// A chunk as a point of the collection.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Piece {
-    /// A UUID that is derived from path, first line and name only.
+    /// A UUID that is derived from the path, the name, and the number of the piece among those of its name.
     pub id: String,
     /// The text to embed.
     pub text: String,
+    pub text_hash: String,
+    /// The embedding of the text, if the collection has it.
+    pub vector: Option<Vec<f32>>,
     pub payload: Payload,
 }
 
@@ -82,6 +87,8 @@ pub enum Outcome {
     Ready(Prepared),
     Empty,
     Binary,
+    /// It was removed after the walk.
+    Removed,
     /// The reason why its bytes are no text, although they may be one.
     Undecodable(String),
     /// The reason.
@@ -93,6 +100,7 @@ pub fn read(file: &File, split_options: SplitOptions) -> Outcome {
     match read_text(file) {
         Ok(Some(bytes)) => prepare(file, split_options, &bytes),
         Ok(None) => Outcome::Binary,
+        Err(error) if error.kind() == ErrorKind::NotFound => Outcome::Removed,
         Err(error) => Outcome::Unreadable(format!("{}: {error}", file.disk.display())),
     }
 }
@@ -154,12 +162,23 @@ impl Prepared {
         };
         let chunks = chunks.unwrap_or_else(|| windows.split(&self.text));
         let mut ids = HashSet::with_capacity(chunks.len());
-        let pieces = chunks.iter().enumerate().map(|(index, chunk)| self.piece(index, chunk, &words));
+        let mut names = HashMap::new();
+        let pieces = chunks.iter().enumerate().map(|(index, chunk)| {
+            let name = chunk.name.as_deref().unwrap_or_default();
+            let same_name = names.entry(name).or_insert(0_usize);
+            *same_name += 1;
+            // A function that only moves keeps its id. The parts of a long one have one name, as overloads do.
+            let by_name = || piece_id(&self.path, &format!("{name}:{same_name}"));
+            let id = if index == 0 { self.first_id.clone() } else { by_name() };
+            self.piece(id, chunk, &words)
+        });
         // The ids of an upsert must be distinct.
         pieces.filter(|piece| ids.insert(piece.id.clone())).collect()
     }
 
-    fn piece(&self, index: usize, chunk: &Chunk<'_>, words: &str) -> Piece {
+    fn piece(&self, id: String, chunk: &Chunk<'_>, words: &str) -> Piece {
+        let text = chunk::model_text(words, chunk);
+        let text_hash = hex::encode(&Sha256::digest(&text)[..16]);
         let line = |n: usize| Value::Int(i64::try_from(n).unwrap_or(i64::MAX));
         let facts = [
             ("path", Value::from(self.path.as_str())),
@@ -168,18 +187,13 @@ impl Prepared {
             ("end_line", line(chunk.end_line)),
             ("language", self.language.as_str().into()),
             ("file_hash", self.hash.as_str().into()),
+            (TEXT_HASH, text_hash.as_str().into()),
             (IS_TEST, (self.is_test || chunk.is_test).into()),
             (IS_GENERATED, self.is_generated.into()),
         ];
         let mut payload = Payload::from(facts.map(|(name, value)| (name.to_owned(), value)));
         payload.extend(chunk.name.as_ref().map(|name| ("name".to_owned(), Value::from(name.as_str()))));
-        let id = match &chunk.name {
-            _ if index == 0 => self.first_id.clone(),
-            // A class and its first method may start on the same line.
-            Some(name) => piece_id(&self.path, &format!("{}:{name}", chunk.start_line)),
-            None => piece_id(&self.path, &chunk.start_line.to_string()),
-        };
-        Piece { id, text: chunk::model_text(words, chunk), payload }
+        Piece { id, text, text_hash, vector: None, payload }
     }
 }
 
@@ -223,7 +237,7 @@ mod tests {
 
     fn file(path: &str) -> File {
         let below = path.trim_start_matches("t/").to_owned();
-        File { tree: "t".into(), path: path.into(), below, disk: PathBuf::from("/nowhere"), size: 0 }
+        File { tree: "t".into(), path: path.into(), below, disk: PathBuf::from("/nowhere"), size: 0, modified: None }
     }
 
     fn split_options() -> SplitOptions {
@@ -291,6 +305,20 @@ mod tests {
     }
 
     #[test]
+    fn a_function_that_moves_keeps_its_id_and_the_hash_of_its_text() {
+        let def = |name: &'static str, line: usize| (NodeKind::FunctionDef, name, line..=line + 1, None);
+        let text = "import a\n\n\n\ndef f():\n    pass\ndef f():\n    1\n";
+        let before = outlined("t/a.py", text, &[def("f", 5), def("f", 7)]);
+        let after = outlined("t/a.py", &format!("import b\n{text}"), &[def("f", 6), def("f", 8)]);
+        let key = |piece: &Piece| (piece.id.clone(), piece.text_hash.clone());
+        assert_eq!(before.len(), 3);
+        assert_eq!((key(&before[1]), key(&before[2])), (key(&after[1]), key(&after[2])));
+        assert_ne!(before[1].id, before[2].id);
+        assert_ne!(before[1].payload["start_line"], after[1].payload["start_line"]);
+        assert_ne!(key(&before[0]), key(&after[0]));
+    }
+
+    #[test]
     fn hashes_tell_contents_paths_and_windows_apart() {
         let hash = |path, text: &str| ready(path, text).hash;
         assert_eq!(hash("t/a", "x"), hash("t/a", "x"));
@@ -304,7 +332,7 @@ mod tests {
     #[test]
     fn a_text_that_is_kept_ends_at_a_character() {
         let kept = |text: &str| {
-            let mut piece = Piece { id: String::new(), text: text.to_owned(), payload: Payload::new() };
+            let mut piece = Piece { text: text.to_owned(), ..Piece::default() };
             piece.keep_text("text");
             piece.payload["text"].as_str().map(str::len)
         };
@@ -329,6 +357,8 @@ mod tests {
         let martian = prepare(&file("t/a"), split_options(), b"# coding: martian\n\xef");
         assert!(matches!(martian, Outcome::Undecodable(reason) if reason.contains("martian")));
         assert_eq!(prepare(&file("t/a"), split_options(), b" \n\n"), Outcome::Empty);
-        assert!(matches!(read(&file("t/a"), split_options()), Outcome::Unreadable(_)));
+        assert_eq!(read(&file("t/a"), split_options()), Outcome::Removed);
+        let folder = File { disk: folder.path().to_owned(), ..file("t/a") };
+        assert!(matches!(read(&folder, split_options()), Outcome::Unreadable(_)));
     }
 }

@@ -20,13 +20,17 @@ use tokio::{
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::{
-    Skipped, SkippedFile, outline,
+    Skipped, SkippedFile,
+    delete::delete_stale_chunks,
+    outline,
     plan::{Batch, Batches, is_unchanged},
     read::{self, Outcome, Prepared, SplitOptions},
+    reuse::reuse_vectors,
 };
 use crate::{
-    error::{self, CliError, Result},
+    error::{CliError, Result},
     format,
+    interrupt::Interrupt,
     output::{BYTES_BAR, Output},
     walk::{File, Walked},
 };
@@ -54,6 +58,7 @@ pub struct IndexRun<'a> {
     /// True if the collection may contain some of the files.
     pub compare: bool,
     pub dry_run: bool,
+    pub interrupt: &'a Interrupt,
 }
 
 /// Totals of a run.
@@ -67,6 +72,8 @@ pub struct Tally {
     pub skipped: Skipped,
     pub skipped_files: Vec<SkippedFile>,
     pub chunks: u64,
+    /// Chunks whose vectors the collection had, and which were not embedded again.
+    pub reused_chunks: u64,
     pub bytes: u64,
 }
 
@@ -100,7 +107,7 @@ pub async fn send(run: IndexRun<'_>, walked: &Walked, output: &Output) -> Result
         let mut both = std::pin::pin!(both);
         tokio::select! {
             sent = &mut both => sent,
-            () = interrupt() => {
+            () = run.interrupt.pressed() => {
                 let since = Instant::now();
                 interrupted = Some(since);
                 let note = "interrupted: waiting a second for batches in flight; press Ctrl-C again to exit at once";
@@ -116,7 +123,6 @@ pub async fn send(run: IndexRun<'_>, walked: &Walked, output: &Output) -> Result
         let until = interrupted.map(|since| since + INTERRUPT_LIMIT);
         return Err(stopped(&run, &flight.landed(), sent, until, output).await);
     }
-    exit_on_interrupt();
     Ok(tally)
 }
 
@@ -130,7 +136,7 @@ async fn stopped(
 ) -> CliError {
     // The next run skips files that are stored whole, so their stale chunks are deleted now.
     if run.compare {
-        let deleted = super::delete_stale_chunks(run.collection, &landed.files);
+        let deleted = delete_stale_chunks(run.collection, &landed.files);
         let deleted = match until {
             Some(until) => timeout_at(until, deleted).await.is_ok_and(|deleted| deleted.is_ok()),
             None => deleted.await.is_ok(),
@@ -152,23 +158,6 @@ async fn stopped(
         }
         Ok(()) => CliError::Interrupted(format!("interrupted: {kept}")),
     }
-}
-
-/// Completes at the first Ctrl-C; the next one exits the program.
-async fn interrupt() {
-    if tokio::signal::ctrl_c().await.is_err() {
-        return std::future::pending().await;
-    }
-    exit_on_interrupt();
-}
-
-/// Exits the program at the next Ctrl-C. Once a Ctrl-C was awaited, it does not end the program by itself any more.
-fn exit_on_interrupt() {
-    tokio::spawn(async {
-        if tokio::signal::ctrl_c().await.is_ok() {
-            std::process::exit(error::INTERRUPTED.into());
-        }
-    });
 }
 
 /// Batches in flight by sequence, and counts of stored chunks.
@@ -262,9 +251,12 @@ async fn produce(
         let split = |(file, outline): (Prepared, Option<Vec<_>>)| {
             blocking(move || (file.pieces(outline.as_deref(), split_options.windows), file))
         };
-        let mut split = stream::iter(changed.into_iter().zip(outlines)).map(split).buffered(SPLIT_AHEAD);
-        while let Some(one) = split.next().await {
-            let (mut pieces, file) = one?;
+        let split = stream::iter(changed.into_iter().zip(outlines)).map(split).buffered(SPLIT_AHEAD);
+        let mut split: Vec<_> = split.try_collect().await?;
+        if run.compare {
+            tally.reused_chunks += reuse_vectors(run.collection, &mut split).await?;
+        }
+        for (mut pieces, file) in split {
             if let Some(field) = &run.text_field {
                 for piece in &mut pieces {
                     piece.keep_text(field);
@@ -282,10 +274,10 @@ async fn produce(
             }
         }
     }
-    if let (Some((to, flight)), Some(rest)) = (&out, batches.take()) {
-        flight.launch(sequence.next().unwrap_or_default(), rest, to).await;
-    }
-    if let Some((_, flight)) = out {
+    if let Some((to, flight)) = out {
+        for rest in batches.take() {
+            flight.launch(sequence.next().unwrap_or_default(), rest, &to).await;
+        }
         flight.complete.store(true, Ordering::Relaxed);
     }
     Ok(())
@@ -306,6 +298,7 @@ fn take_prepared(group: Vec<(Outcome, File)>, tally: &mut Tally, bar: &ProgressB
         match outcome {
             Outcome::Ready(prepared) => ready.push(prepared),
             Outcome::Empty => tally.skipped.empty += 1,
+            Outcome::Removed => {}
             Outcome::Binary => {
                 tally.skipped.binary += 1;
                 tally.skipped_files.push(SkippedFile { path: file.path, reason: "it is binary".to_owned() });
@@ -360,7 +353,7 @@ async fn consume(collection: &Collection, batches: mpsc::Receiver<Upsert>, fligh
     if flight.complete.load(Ordering::Relaxed) && flight.batches().is_empty() {
         return Ok(());
     }
-    Err(CliError::Partial("the daemon ended the stream early; run the same command to resume".into()))
+    Err(CliError::StreamEnded)
 }
 
 /// Retries a failed batch as a unary call, if the error is transient. If the batch is lost, all chunks of its files are deleted,

@@ -1,5 +1,6 @@
 //! Parses Python files and shows their errors, trees, outlines or tokens.
 
+mod follow;
 mod send;
 mod show;
 mod sources;
@@ -13,19 +14,22 @@ use accelerd_client::{Client, DumpOptions, ParseOptions, Parsed, proto::ParseOut
 use clap::Args;
 use serde::Serialize;
 
-use self::{send::Batch, show::Problem};
+use self::{send::Batch, show::Problem, sources::Sources};
 use crate::{
     args::size,
     error::{CliError, Result},
     format,
     output::{Output, Report},
     renderer::{Renderer, Style, Table},
+    watch::WatchArgs,
 };
 
 /// Parse Python files: list syntax errors, or show trees, outlines or tokens.
 ///
 /// Takes the .py and .pyi files below folders, by the rules of `accelctl index`, and all files that are arguments. Errors and
 /// trees are CPython's. Exits with 1 if a source has an error.
+///
+/// With --watch, it then parses files that change, until Ctrl-C, and prints their errors and the files that have none any more.
 #[derive(Debug, Args)]
 pub struct ParseArgs {
     /// Files and folders; `-` is standard input.
@@ -42,6 +46,8 @@ pub struct ParseArgs {
     /// Skip larger files.
     #[arg(long, default_value = "8MiB", value_parser = size, value_name = "SIZE")]
     max_file_size: u64,
+    #[command(flatten)]
+    watch: WatchArgs,
 }
 
 /// Output options.
@@ -123,35 +129,51 @@ impl Report for Summary {
 }
 
 pub async fn run(args: ParseArgs, client: &Client, output: &Output) -> Result {
+    if args.watch.watch {
+        return follow::run(&args, client, output).await;
+    }
     let start = Instant::now();
     let sources = sources::find(&args)?;
+    let summary = parse(&args, client, output, start, sources, |_, _| true).await?;
+    show_summary(&summary, args.show, output)?;
+    finish(&summary)
+}
+
+/// Parses sources, and counts and shows those that `is_wanted`.
+async fn parse(
+    args: &ParseArgs,
+    client: &Client,
+    output: &Output,
+    start: Instant,
+    sources: Sources,
+    mut is_wanted: impl FnMut(&str, Parsed<'_>) -> bool,
+) -> Result<Summary> {
     for problem in &sources.problems {
         output.warn(problem);
     }
     let options = ParseOptions { feature_version: args.feature_version.unwrap_or(0), outputs: args.show.outputs() };
     let mut summary = Summary { unreadable: sources.unreadable, too_large: sources.too_large, ..Default::default() };
-    send::each_batch(client, sources, &options, output, |batch| note(batch, args.show, &mut summary, output)).await?;
+    let note = |batch: &Batch| {
+        summary.unreadable += batch.unreadable;
+        let mut wanted = batch.sources().filter(|(path, parsed)| is_wanted(path, *parsed));
+        wanted.try_for_each(|(path, parsed)| note(path, parsed, args.show, &mut summary, output))
+    };
+    send::each_batch(client, sources, &options, output, note).await?;
     summary.seconds = start.elapsed().as_secs_f64();
     summary.megabytes_per_second = summary.bytes as f64 / 1e6 / summary.seconds.max(1e-9);
-    finish(&summary, args.show, output)
+    Ok(summary)
 }
 
-/// Counts a batch, and shows its sources if requested.
-fn note(batch: &Batch, show: ShowArgs, summary: &mut Summary, output: &Output) -> Result {
-    summary.unreadable += batch.unreadable;
-    for (path, parsed) in batch.sources() {
-        summary.files += 1;
-        summary.bytes += parsed.text().len() as u64;
-        summary.lines += line_count(parsed);
-        if let Some(diagnostic) = parsed.diagnostic() {
-            summary.error_count += 1;
-            summary.errors.push(Problem::new(path, diagnostic));
-        }
-        if show.anything() {
-            show::show(path, parsed, show, output)?;
-        }
+/// Counts a source, and shows it if requested.
+fn note(path: &str, parsed: Parsed<'_>, show: ShowArgs, summary: &mut Summary, output: &Output) -> Result {
+    summary.files += 1;
+    summary.bytes += parsed.text().len() as u64;
+    summary.lines += line_count(parsed);
+    if let Some(diagnostic) = parsed.diagnostic() {
+        summary.error_count += 1;
+        summary.errors.push(Problem::new(path, diagnostic));
     }
-    Ok(())
+    if show.anything() { show::show(path, parsed, show, output) } else { Ok(()) }
 }
 
 /// Number of lines as editors count them: a final newline does not start a line.
@@ -162,14 +184,23 @@ fn line_count(parsed: Parsed<'_>) -> u64 {
 }
 
 /// Shows the summary, or only the errors if sources were shown.
-fn finish(summary: &Summary, show: ShowArgs, output: &Output) -> Result {
+fn show_summary(summary: &Summary, show: ShowArgs, output: &Output) -> Result {
     if !show.anything() {
-        output.show(summary)?;
-    } else if !output.json() {
-        for problem in &summary.errors {
-            output.warn(problem.plain());
-        }
+        return output.show(summary);
     }
+    warn_of(&summary.errors, output);
+    Ok(())
+}
+
+/// Shows errors of sources that were shown; documents have them.
+fn warn_of(errors: &[Problem], output: &Output) {
+    for problem in errors.iter().filter(|_| !output.json()) {
+        output.warn(problem.plain());
+    }
+}
+
+/// Fails if a source has an error.
+fn finish(summary: &Summary) -> Result {
     let wrong = summary.error_count + summary.unreadable;
     if wrong == 0 {
         return Ok(());

@@ -9,7 +9,7 @@ use std::{
 use super::ParseArgs;
 use crate::{
     error::{CliError, Result},
-    walk,
+    walk::{self, Walk, Walked},
 };
 
 /// CPython's name of standard input.
@@ -21,7 +21,7 @@ pub struct Source {
     /// Name in the output.
     pub name: String,
     /// Path; `None` means standard input.
-    disk: Option<PathBuf>,
+    pub disk: Option<PathBuf>,
     pub size: u64,
 }
 
@@ -52,23 +52,34 @@ impl Source {
     }
 }
 
+/// The walk of the arguments, and whether standard input is one of them.
+pub fn walk(args: &ParseArgs) -> Result<(Walk, bool)> {
+    let (stdin, paths): (Vec<_>, Vec<_>) = args.paths.iter().cloned().partition(|path| path == Path::new("-"));
+    Ok((Walk::new(walk::trees_as_given(&paths)?, &args.exclude, args.max_file_size)?, !stdin.is_empty()))
+}
+
 /// Finds the sources that the arguments name.
 pub fn find(args: &ParseArgs) -> Result<Sources> {
-    let (stdin, paths): (Vec<_>, Vec<_>) = args.paths.iter().cloned().partition(|path| path == Path::new("-"));
-    let walked = walk::walk(walk::trees_as_given(&paths)?, &args.exclude, args.max_file_size)?;
-    let named = |path: &str| paths.iter().any(|named| named.to_str() == Some(path));
-    let wanted = walked.files.into_iter().filter(|file| named(&file.path) || is_python(&file.below));
-    let file = |file: walk::File| Source { name: file.path, disk: Some(file.disk), size: file.size };
-    let mut files: Vec<_> = wanted.map(file).collect();
-    files.extend((!stdin.is_empty()).then(|| Source { name: STDIN.into(), disk: None, size: 0 }));
-    if files.is_empty() && walked.unreadable == 0 && walked.misnamed.is_empty() {
+    let (walk, stdin) = walk(args)?;
+    let mut sources = sources(args, walk.all_files());
+    sources.files.extend(stdin.then(|| Source { name: STDIN.into(), disk: None, size: 0 }));
+    if sources.files.is_empty() && sources.unreadable == 0 {
         return Err(CliError::Usage("there is no Python file to parse".into()));
     }
+    Ok(sources)
+}
+
+/// The Python files of a walk, and the files that are arguments.
+pub fn sources(args: &ParseArgs, walked: Walked) -> Sources {
+    let named = |path: &str| args.paths.iter().any(|named| named.to_str() == Some(path));
+    let wanted = walked.files.into_iter().filter(|file| named(&file.path) || is_python(&file.below));
+    let file = |file: walk::File| Source { name: file.path, disk: Some(file.disk), size: file.size };
+    let files = wanted.map(file).collect();
     let misnamed = walked.misnamed.iter().filter(|path| is_python(path));
     let misnamed: Vec<_> = misnamed.map(|path| format!("{path}: its name is not UTF-8")).collect();
     let unreadable = walked.unreadable + misnamed.len() as u64;
     let problems = [walked.problems, misnamed].concat();
-    Ok(Sources { files, too_large: walked.large.len() as u64, unreadable, problems })
+    Sources { files, too_large: walked.large.len() as u64, unreadable, problems }
 }
 
 fn is_python(name: &str) -> bool {
