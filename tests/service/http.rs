@@ -403,13 +403,12 @@ async fn the_console_needs_no_token_and_can_be_switched_off() {
         let page = send(server, get("/docs", &[])).await.collect().await.expect("a body").to_bytes();
         String::from_utf8(page.to_vec()).expect("UTF-8").contains("href=\"console\"")
     };
-    let guarded = TestServer::start_with(|config| {
-        let folder = tempfile::tempdir().expect("a folder").keep();
-        let path = folder.join("principals.toml");
-        std::fs::write(&path, "[[principals]]\nname = \"a\"\nrole = \"read\"\ntoken = \"secret-token-of-a\"\n").expect("a file");
-        config.auth.principals = path;
-    })
-    .await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let principals = folder.path().join("principals.toml");
+    let hash = Token::random().expect("random bytes").hash();
+    let text = format!("[[principal]]\nname = \"reader\"\ntokens = [\"{hash}\"]\nrole = \"read\"\n");
+    std::fs::write(&principals, text).expect("written");
+    let guarded = TestServer::start_with(|config| config.auth.principals = principals).await;
     assert_eq!(send(&guarded, get("/console", &[])).await.status(), StatusCode::OK);
     let listed = call(&guarded, post(device_service::LIST_DEVICES.path(), &[JSON], "{}")).await;
     assert_eq!(listed.0, StatusCode::UNAUTHORIZED, "{}", listed.2);

@@ -42,6 +42,7 @@ export function App() {
         // A reader of the screen is told of the new view; the first one is read with the page.
         if (!isFirst.current) heading.current?.focus();
         isFirst.current = false;
+        document.querySelector("nav [aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
     }, [id]);
     return (
         <>
@@ -59,7 +60,7 @@ export function App() {
                 <View key={id} rest={rest} />
             </main>
             <footer>
-                <a href="/docs">The port in full</a>
+                <a href="/docs">HTTP API</a>
                 <span>The console calls this daemon with the rights of its token, and changes no data.</span>
             </footer>
         </>

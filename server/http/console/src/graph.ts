@@ -64,6 +64,7 @@ export function request(graph: Graph): object {
 }
 
 export interface Placed {
+    /** The name; empty for a place that an edge passes. */
     name: string;
     /** The operation; empty for an input. */
     op: string;
@@ -73,39 +74,58 @@ export interface Placed {
 
 export interface Picture {
     placed: Placed[];
-    edges: [Placed, Placed][];
+    /** Each edge with the places that it passes. */
+    edges: Placed[][];
     columns: number;
     rows: number;
 }
 
-/** Places each node in the column after the last of what it reads. */
+/** Places each node in the column after the last of what it reads, near the rows of what it reads. */
 export function place(graph: Graph): Picture {
-    const nodes = new Map(graph.nodes.map((node) => [node.name, node]));
+    const columnOf = columnsOf(graph);
+    const ops = new Map(graph.nodes.map((node) => [node.name, node.op]));
+    const columns: Placed[][] = [];
+    const put = (name: string, column: number): Placed => {
+        const placed = { name, op: ops.get(name) ?? "", column, row: 0 };
+        (columns[column] ??= []).push(placed);
+        return placed;
+    };
+    const nodes = new Map([...columnOf].map(([name, column]) => [name, put(name, column)]));
+    const edges = graph.nodes.flatMap(({ name, inputs }) => [...new Set(inputs.map(source))].flatMap((from): Placed[][] => {
+        const [start, end] = [nodes.get(from), nodes.get(name)];
+        if (!start || !end) return [];
+        const between = Array.from({ length: Math.max(0, end.column - start.column - 1) }, (_, at) => put("", start.column + 1 + at));
+        return [[start, ...between, end]];
+    }));
+    // Rows by the mean of those before.
+    const before = new Map<Placed, Placed[]>();
+    for (const edge of edges) edge.slice(1).forEach((one, at) => before.set(one, [...(before.get(one) ?? []), edge[at]!]));
+    for (const column of columns) {
+        const mean = (one: Placed) => {
+            const from = before.get(one) ?? [];
+            return from.length ? from.reduce((sum, other) => sum + other.row, 0) / from.length : 0;
+        };
+        column.sort((a, b) => mean(a) - mean(b)).forEach((one, row) => (one.row = row));
+        column.forEach((one) => (one.row += (Math.max(...columns.map((other) => other.length)) - column.length) / 2));
+    }
+    return { placed: [...nodes.values()], edges, columns: columns.length, rows: Math.max(1, ...columns.map((column) => column.length)) };
+}
+
+function columnsOf(graph: Graph): Map<string, number> {
     const columns = new Map<string, number>(Object.keys(graph.inputs).map((name) => [name, 0]));
-    // A node of a cycle never gets a column; the daemon says so when the graph is run.
+    // The columns of a cycle would grow without end; the daemon says so when the graph is run.
     for (let left = graph.nodes.length; left > 0; left -= 1) {
         let changed = false;
         for (const { name, inputs } of graph.nodes) {
-            const before = inputs.map((one) => columns.get(source(one)) ?? 0);
-            const column = Math.min(Math.max(-1, ...before) + 1, graph.nodes.length);
-            if (columns.get(name) !== column) changed = true;
+            const column = Math.min(Math.max(-1, ...inputs.map((one) => columns.get(source(one)) ?? 0)) + 1, graph.nodes.length);
+            changed ||= columns.get(name) !== column;
             columns.set(name, column);
         }
         if (!changed) break;
     }
-    const rows: number[] = [];
-    const placed = new Map<string, Placed>();
-    for (const [name, column] of columns) {
-        const row = rows[column] ?? 0;
-        rows[column] = row + 1;
-        placed.set(name, { name, op: nodes.get(name)?.op ?? "", column, row });
-    }
-    const edges = graph.nodes.flatMap(({ name, inputs }) => inputs.flatMap((one): [Placed, Placed][] => {
-        const from = placed.get(source(one));
-        const to = placed.get(name);
-        return from && to ? [[from, to]] : [];
-    }));
-    return { placed: [...placed.values()], edges, columns: rows.length, rows: Math.max(1, ...rows.map((n) => n ?? 0)) };
+    // Columns without a node are left out.
+    const used = [...new Set(columns.values())].sort((a, b) => a - b);
+    return new Map([...columns].map(([name, column]) => [name, used.indexOf(column)]));
 }
 
 /** The node of a result: `NAME:1` is of NAME. */

@@ -62,11 +62,11 @@ export function Failed({ failure }: { failure: Failure | undefined }) {
 }
 
 /** The state of a call in words, and its failure. */
-export function Outcome<T>({ of, busy = "Running…" }: { of: ReadonlySignal<CallState<T>>; busy?: string }) {
+export function Outcome<T>({ of, busy = "Running…", hideTime = false }: { of: ReadonlySignal<CallState<T>>; busy?: string; hideTime?: boolean }) {
     const { pending, failure, took } = of.value;
     return (
         <>
-            <p class="outcome" role="status">{pending ? busy : took !== undefined ? `Answered in ${time(took)}` : ""}</p>
+            <p class="outcome" role="status">{pending ? busy : took !== undefined && !hideTime ? `Answered in ${time(took)}` : ""}</p>
             <Failed failure={failure} />
         </>
     );

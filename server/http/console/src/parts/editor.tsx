@@ -3,11 +3,18 @@
 import type { Signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 
-/** A range of characters, to be selected and scrolled to. */
+/** A range of characters of a text, to be marked and scrolled to. */
 export interface Range {
+    of: string;
     start: number;
     end: number;
 }
+
+/** Lines of a range that are marked. */
+const MOST_MARKED = 400;
+
+/** Height of a line in pixels, as the style has it. */
+const LINE = 18;
 
 interface Props {
     label: string;
@@ -21,23 +28,40 @@ interface Props {
 export function Editor({ label, text, rows = 16, range, onSubmit }: Props) {
     const area = useRef<HTMLTextAreaElement>(null);
     const gutter = useRef<HTMLPreElement>(null);
+    const marks = useRef<HTMLPreElement>(null);
+    const valid = range?.of === text.value ? range : undefined;
+    const before = valid ? text.value.lastIndexOf("\n", valid.start - 1) + 1 : 0;
+    const line = valid ? text.value.slice(0, before).split("\n").length - 1 : 0;
+    // What stands beside or under the text follows it.
+    const follow = () => {
+        const { scrollTop = 0, scrollLeft = 0 } = area.current ?? {};
+        if (gutter.current) gutter.current.scrollTop = scrollTop;
+        if (marks.current) marks.current.style.transform = `translate(${-scrollLeft}px, ${line * LINE - scrollTop}px)`;
+    };
     useEffect(() => {
         const element = area.current;
-        if (!element || !range) return;
-        element.setSelectionRange(range.start, range.end);
-        const line = element.value.slice(0, range.start).split("\n").length - 1;
-        const height = Number.parseFloat(getComputedStyle(element).lineHeight);
-        const above = line * height - element.scrollTop;
-        if (above < 0 || above > element.clientHeight - 2 * height) element.scrollTop = line * height - element.clientHeight / 3;
-    }, [range]);
+        if (!element || !valid) return;
+        element.setSelectionRange(valid.start, valid.end);
+        const above = line * LINE - element.scrollTop;
+        if (above < 0 || above > element.clientHeight - 2 * LINE) element.scrollTop = line * LINE - element.clientHeight / 3;
+        follow();
+    }, [valid]);
     const lines = text.value.split("\n").length;
     const numbers = Array.from({ length: lines }, (_, index) => index + 1).join("\n");
     return (
         <div class="editor">
             <pre class="gutter" ref={gutter} aria-hidden="true">{numbers}</pre>
+            <div class="behind" aria-hidden="true">
+                {valid && (
+                    <pre ref={marks}>
+                        {text.value.slice(before, valid.start)}
+                        <mark>{text.value.slice(valid.start, valid.end).split("\n", MOST_MARKED).join("\n")}</mark>
+                    </pre>
+                )}
+            </div>
             <textarea ref={area} aria-label={label} rows={rows} wrap="off" spellcheck={false} autocapitalize="off" autocomplete="off"
                 value={text.value} onInput={(event) => (text.value = event.currentTarget.value)}
-                onScroll={(event) => gutter.current && (gutter.current.scrollTop = event.currentTarget.scrollTop)}
+                onScroll={follow}
                 onKeyDown={(event) => {
                     if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || !onSubmit) return;
                     event.preventDefault();
@@ -59,5 +83,5 @@ export function rangeAt(text: string, line: number, column: number): Range | und
     const before = lines.slice(0, line - 1).reduce((sum, one) => sum + one.length + 1, 0);
     const current = lines[line - 1] ?? "";
     const start = before + [...current].slice(0, column).join("").length;
-    return { start, end: Math.max(start + 1, before + current.length) };
+    return { of: text, start, end: Math.max(start + 1, before + current.length) };
 }

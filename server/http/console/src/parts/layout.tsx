@@ -31,7 +31,7 @@ export function Table({ label, columns, rows, empty }: {
                     {rows.map((row, at) => (
                         <tr key={at}>{row.map((cell, column) => (column === 0
                             ? <th key={column} scope="row">{cell}</th>
-                            : <td key={column} class={isNumber[column] ? "number" : ""}>{cell}</td>))}</tr>
+                            : <td key={column} class={`${isNumber[column] ? "number" : ""} ${cell === "0" || cell === "—" ? "nil" : ""}`}>{cell}</td>))}</tr>
                     ))}
                 </tbody>
             </table>

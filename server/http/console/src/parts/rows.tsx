@@ -75,7 +75,7 @@ export function Rows(props: Props) {
     };
 
     return (
-        <div class={`rows ${props.class ?? ""}`} role={role} aria-label={label} tabIndex={0} ref={box} onKeyDown={onKeyDown}
+        <div class={`rows ${props.class ?? ""}`} style={{ "--content": `${shown * height + 2}px` }} role={role} aria-label={label} tabIndex={0} ref={box} onKeyDown={onKeyDown}
             onScroll={(event) => (top.value = event.currentTarget.scrollTop)}
             aria-activedescendant={onActive && active >= first && active < last ? `${id}-${active}` : undefined}>
             <div role="presentation" class="extent" style={{ height: `${shown * height}px` }}>

@@ -3,8 +3,12 @@
 const WIDTH = 120;
 const HEIGHT = 24;
 
+/** A few values are not stretched over the whole width. */
+const LEAST_POINTS = 30;
+
 /** A line of values over time, from 0 to the largest; the newest is at the right. */
-export function Spark({ values, points = 120 }: { values: number[]; points?: number }) {
+export function Spark({ values }: { values: number[] }) {
+    const points = Math.max(LEAST_POINTS, values.length);
     const top = Math.max(...values, 0) || 1;
     const x = (index: number) => WIDTH - ((values.length - 1 - index) * WIDTH) / (points - 1);
     const y = (value: number) => HEIGHT - 1 - (value / top) * (HEIGHT - 2);

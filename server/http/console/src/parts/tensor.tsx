@@ -2,7 +2,7 @@
 
 import { count, number } from "../format";
 import { dtypeName, Elements, shapeName } from "../tensor";
-import type { Tensor } from "../tensor";
+import type { Element, Tensor } from "../tensor";
 import { Rows } from "./rows";
 
 const COLUMNS = 16;
@@ -25,7 +25,7 @@ export function TensorView({ name, of }: { name: string; of: Tensor }) {
                         return (
                             <>
                                 <span class="rank">{index(row * width, elements.shape)}</span>
-                                {Array.from({ length: shown - row * width }, (_, at) => <span class="element" key={at}>{number(elements.at(row * width + at))}</span>)}
+                                {Array.from({ length: shown - row * width }, (_, at) => <span class="element" key={at}>{short(elements.at(row * width + at))}</span>)}
                                 {end > shown && <span class="note">and {count(end - shown)} more</span>}
                             </>
                         );
@@ -33,6 +33,10 @@ export function TensorView({ name, of }: { name: string; of: Tensor }) {
             )}
         </figure>
     );
+}
+
+function short(element: Element): string {
+    return typeof element === "number" && !Number.isInteger(element) ? number(Number(element.toPrecision(6))) : number(element);
 }
 
 /** The index of an element in its tensor, without that in the last of several dimensions. */

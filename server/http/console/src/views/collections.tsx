@@ -4,7 +4,7 @@ import { useComputed, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { call } from "../api";
 import { filter } from "../filter";
-import { bytes, count, number, words } from "../format";
+import { bytes, count, words } from "../format";
 import { Failed, Outcome, useCall } from "../parts/call";
 import { Facts, Field, Section } from "../parts/layout";
 import { Rows } from "../parts/rows";
@@ -29,7 +29,7 @@ export function Collections({ rest }: { rest: string }) {
                     <Field label="Name contains">
                         {(id) => <input id={id} type="search" value={wanted.value} onInput={(event) => (wanted.value = event.currentTarget.value)} />}
                     </Field>
-                    <button type="button" onClick={() => list.start()}>Refresh</button>
+                    <button type="button" class="quiet" onClick={() => list.start()}>Refresh</button>
                 </div>
                 <Failed failure={list.state.value.failure} />
                 {list.state.value.value && (
@@ -43,7 +43,7 @@ export function Collections({ rest }: { rest: string }) {
                                 <>
                                     <span class="main">{one.name}</span>
                                     <span class="side">{count(one.pointCount)}</span>
-                                    <span class="note">{one.dimensions} × {words(one.metric, "METRIC_")}{one.model && `, ${one.model}`}{one.readOnly && ", read-only"}</span>
+                                    <span class="note">{one.dimensions} dimensions, {words(one.metric, "METRIC_")}{one.model && `, ${one.model}`}{one.readOnly && ", read-only"}</span>
                                 </>
                             );
                         }} />
@@ -119,11 +119,13 @@ function Chosen({ of }: { of: Collection }) {
             {found && (
                 <>
                     <h3>{way.value === "browse" ? "Points" : "Hits"}<span class="note">{count(found.hits.length)}{found.cursor && ", and more"}</span></h3>
-                    <Rows label="Hits" role="listbox" height={58} count={found.hits.length} class="tall hits" empty="Nothing was found."
+                    <div class={found.hits[active.value] ? "found chosen" : "found"}>
+                        <Rows label="Hits" role="listbox" height={58} count={found.hits.length} class="tall hits" empty="Nothing was found."
                         active={active.value} onActive={(index) => (active.value = index)}
                         render={(index) => <HitRow hit={found.hits[index]!} rank={index + 1} field={of.textField} words={found.words} isRanked={way.value !== "browse"} />} />
-                    {found.cursor && <button type="button" disabled={search.state.value.pending} onClick={() => search.start(found)}>More</button>}
                     {found.hits[active.value] && <Whole hit={found.hits[active.value]!} words={found.words} />}
+                    </div>
+                    {found.cursor && <button type="button" class="quiet" disabled={search.state.value.pending} onClick={() => search.start(found)}>More</button>}
                 </>
             )}
         </Section>
@@ -181,11 +183,13 @@ function Marked({ text, words }: { text: string; words: Set<string> }) {
     return <>{parts}{text.slice(end)}</>;
 }
 
-/** The part of a text around the first word of the query. */
+/** The part of a text around the longest word of the query. */
 function excerpt(text: string, words: Set<string>): string {
     const flat = text.slice(0, 20_000).replaceAll(/\s+/g, " ");
-    const first = [...flat.matchAll(WORD)].find((found) => words.has(found[0].normalize("NFKC").toLowerCase()));
-    const start = first && first.index > 60 ? first.index - 40 : 0;
+    const found = [...flat.matchAll(WORD)].filter((one) => words.has(one[0].normalize("NFKC").toLowerCase()));
+    const longest = found.reduce((best, one) => Math.max(best, one[0].length), 0);
+    const at = found.find((one) => one[0].length === longest)?.index ?? 0;
+    const start = at > 40 ? flat.indexOf(" ", at - 30) + 1 : 0;
     return (start ? "…" : "") + flat.slice(start, start + 240);
 }
 
@@ -196,7 +200,7 @@ function HitRow({ hit, rank, field, words, isRanked }: { hit: Hit; rank: number;
     return (
         <>
             <span class="rank">{rank}</span>
-            <span class="score">{isRanked ? number(hit.score) : ""}</span>
+            <span class="score">{isRanked ? Number(hit.score).toPrecision(4) : ""}</span>
             <span class="main">{text ? <Marked text={excerpt(text, words)} words={words} /> : <em>no text</em>}</span>
             <span class="note">{hit.number ?? hit.uuid}{others.map(([own, value]) => ` · ${own} ${shown(value).slice(0, 60)}`)}</span>
         </>

@@ -124,9 +124,9 @@ function AddNode({ text, graph }: { text: Signal<string>; graph: Graph | undefin
     );
 }
 
-const WIDTH = 132;
+const WIDTH = 108;
 const HEIGHT = 40;
-const GAP_X = 44;
+const GAP_X = 28;
 const GAP_Y = 16;
 
 function Drawing({ of }: { of: Graph }) {
@@ -134,20 +134,22 @@ function Drawing({ of }: { of: Graph }) {
     const outputs = new Set(of.outputs);
     const width = columns * (WIDTH + GAP_X) - GAP_X;
     const height = rows * (HEIGHT + GAP_Y) - GAP_Y;
-    const inColumn = (column: number) => placed.filter((one) => one.column === column).length;
     const x = (one: Placed) => one.column * (WIDTH + GAP_X);
-    // Columns are centred.
-    const y = (one: Placed) => (one.row + (rows - inColumn(one.column)) / 2) * (HEIGHT + GAP_Y);
-    const short = (text: string) => (text.length > 17 ? `${text.slice(0, 16)}…` : text);
+    const y = (one: Placed) => one.row * (HEIGHT + GAP_Y);
+    // An edge is level where it passes a column.
+    const curve = (edge: Placed[]) => edge.map((one, at) => {
+        const level = y(one) + HEIGHT / 2;
+        if (at === 0) return `M${x(one) + WIDTH} ${level}`;
+        const from = x(edge[at - 1]!) + WIDTH;
+        const bend = `C${(from + x(one)) / 2} ${y(edge[at - 1]!) + HEIGHT / 2} ${(from + x(one)) / 2} ${level} ${x(one)} ${level}`;
+        return at === edge.length - 1 ? bend : `${bend}H${x(one) + WIDTH}`;
+    }).join("");
+    const short = (text: string) => (text.length > 14 ? `${text.slice(0, 13)}…` : text);
     return (
         <div class="drawing" tabIndex={0} role="region" aria-label="Picture of the graph">
             <svg width={width + 2} height={height + 2} viewBox={`-1 -1 ${width + 2} ${height + 2}`} role="img"
                 aria-label={`${of.nodes.length} operations from ${Object.keys(of.inputs).length} inputs to ${of.outputs.length} outputs; the list below has them in words`}>
-                {edges.map(([from, to], at) => {
-                    const [x1, y1, x2, y2] = [x(from) + WIDTH, y(from) + HEIGHT / 2, x(to), y(to) + HEIGHT / 2];
-                    const bend = Math.max(GAP_X / 2, (x2 - x1) / 2);
-                    return <path key={at} d={`M${x1} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`} />;
-                })}
+                {edges.map((edge, at) => <path key={at} d={curve(edge)} />)}
                 {placed.map((one) => (
                     <g key={one.name} class={one.op ? (outputs.has(one.name) ? "output" : "op") : "input"} transform={`translate(${x(one)} ${y(one)})`}>
                         <title>{one.op ? `${one.name}: ${one.op}` : one.name}</title>

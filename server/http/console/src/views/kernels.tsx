@@ -156,7 +156,7 @@ function Run({ of }: { of: Translation }) {
     return (
         <Section title="Run" note="Arguments are numbers, nested lists, or one of arange(n), random(n, m), ones(n) and zeros(n, m).">
             {of.kernels.length > 1 && <div class="controls"><Choice label="Kernel" of={name} among={of.kernels.map((one) => [one.name, one.name])} /></div>}
-            <Outcome of={compile.state} busy="Compiling…" />
+            <Outcome of={compile.state} busy="Compiling…" hideTime />
             {kernel?.name === name.value && <Launch key={kernel.id} kernel={kernel} />}
         </Section>
     );
@@ -248,7 +248,7 @@ function KeptKernels() {
     return (
         <Section title="Compiled kernels" note="Those that the daemon keeps, the most recently used first.">
             <div class="controls"><button type="button" class="quiet" onClick={() => list.start()}>Refresh</button></div>
-            <Outcome of={list.state} busy="Reading…" />
+            <Outcome of={list.state} busy="Reading…" hideTime />
             <Table label="Compiled kernels" columns={["Name", "Dialect", "Parameters", "#Size", "Id"]}
                 rows={kernels.slice(0, 200).map((one) => [one.name, words(one.dialect, "KERNEL_DIALECT_"),
                     one.params.map((param) => `${param.name}: ${paramType(param)}`).join(", "), bytes(one.sizeBytes), one.id.slice(0, 12)])} />

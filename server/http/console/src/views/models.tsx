@@ -19,7 +19,7 @@ export function Models() {
         <>
             <Section title="Loaded models">
                 <div class="controls"><button type="button" class="quiet" onClick={() => list.start()}>Refresh</button></div>
-                <Outcome of={list.state} busy="Reading…" />
+                <Outcome of={list.state} busy="Reading…" hideTime />
                 {models && <Table label="Models" columns={["Name", "Kind", "Architecture", "#Dimensions", "#Vocabulary", "#Context", "#Size", "Pooling", "GPU", "CPU", "Prompts", "Aliases", "Digest"]}
                     rows={models.map((model) => [
                         model.name, model.crossEncoder ? "reranker" : "encoder", model.architecture, model.crossEncoder ? "—" : model.supportedDimensions.join(", "),

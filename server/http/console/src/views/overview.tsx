@@ -49,7 +49,7 @@ function Readouts({ all, last }: { all: Stats[]; last: Stats }) {
         <dl class="readouts">
             <Readout name="Requests per second" value={rate(requests.at(-1) ?? 0)} values={requests} note={`${count(total(last, "requestCount"))} since the start`} />
             <Readout name="Items per second" value={rate(items.at(-1) ?? 0)} values={items} note={`${count(total(last, "failedCount"))} requests failed`} />
-            <Readout name="In the queues" value={count(queued.at(-1))} values={queued} note={`${count(last.admission.refusedCount)} refused since the start`} />
+            <Readout name="Queued requests" value={count(queued.at(-1))} values={queued} note={`${count(last.admission.refusedCount)} refused since the start`} />
             <Readout name="In flight" value={bytes(last.admission.sizeBytes)} values={admitted}
                 note={`${count(last.admission.itemCount)} of ${rate(Number(last.admission.itemLimit))} items`} />
             <Readout name="Host memory in use" value={bytes(place?.usedBytes)} values={host}
@@ -80,7 +80,7 @@ function Lanes({ all, last }: { all: Stats[]; last: Stats }) {
         const ran = Number(lane.requestCount) > 0;
         const times = (latency: typeof lane.wait) => [latency?.p50, latency?.p99, latency?.max].map((text) => (ran ? time(seconds(text)) : "—"));
         return [
-            lane.name, rate(requests.at(-1) ?? 0), <Spark values={requests} />, count(lane.queuedCount), count(lane.requestCount), count(lane.itemCount),
+            lane.name, rate(requests.at(-1) ?? 0), requests.some((one) => one > 0) && <Spark values={requests} />, count(lane.queuedCount), count(lane.requestCount), count(lane.itemCount),
             count(lane.batchCount), ran ? lane.meanBatchRequests.toFixed(1) : "—", ...times(lane.wait), ...times(lane.execute),
             count(lane.failedCount), count(lane.cancelledCount),
         ];
@@ -95,7 +95,7 @@ function Lanes({ all, last }: { all: Stats[]; last: Stats }) {
 
 function Memory({ last }: { last: Stats }) {
     return (
-        <Section title="Memory" note="Dark is in use, pale is reserved in advance.">
+        <Section title="Memory" note="The strong part of a bar is in use; the pale part is reserved in advance.">
             {last.memory.map((place) => (
                 <div class="place" key={place.name}>
                     <h3>
@@ -105,7 +105,7 @@ function Memory({ last }: { last: Stats }) {
                             {Number(place.residentBytes) > 0 && `; ${bytes(place.residentBytes)} resident`}
                         </span>
                     </h3>
-                    <Table label={`Memory of ${place.name}`} columns={["Purpose", "", "#In use", "#Held", "#Limit", "#Refused", "#Evicted"]}
+                    <Table label={`Memory of ${place.name}`} columns={["Purpose", "Share", "#In use", "#Held", "#Limit", "#Refused", "#Evicted"]}
                         rows={place.accounts.map((account) => [
                             account.kind,
                             <Meter label={`memory of ${account.kind}`} used={Number(account.usedBytes)} held={Number(account.heldBytes)}

@@ -68,7 +68,7 @@ export function Parse() {
     });
     const select = (positions: Positions, start: number, end: number) => {
         // The text may have changed since it was parsed.
-        if (positions.text === text.value) range.value = { start: positions.index(start), end: positions.index(end) };
+        if (positions.text === text.value) range.value = { of: text.value, start: positions.index(start), end: positions.index(end) };
     };
     const parsed = parse.state.value.value;
     const show = (start: number, end: number) => parsed && select(parsed.positions, start, end);
