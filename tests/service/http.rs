@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use accelerd::{
+    auth::token::Token,
     config::{ByteSize, Config},
     serve::Drained,
 };

@@ -1,5 +1,6 @@
 /** A text with numbers of lines, and a text to read. */
 
+import { useComputed, useSignal } from "@preact/signals";
 import type { Signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 
@@ -27,7 +28,7 @@ interface Props {
 
 export function Editor({ label, text, rows = 16, range, onSubmit }: Props) {
     const area = useRef<HTMLTextAreaElement>(null);
-    const gutter = useRef<HTMLPreElement>(null);
+    const top = useSignal(0);
     const marks = useRef<HTMLPreElement>(null);
     const valid = range?.of === text.value ? range : undefined;
     const before = valid ? text.value.lastIndexOf("\n", valid.start - 1) + 1 : 0;
@@ -35,7 +36,7 @@ export function Editor({ label, text, rows = 16, range, onSubmit }: Props) {
     // What stands beside or under the text follows it.
     const follow = () => {
         const { scrollTop = 0, scrollLeft = 0 } = area.current ?? {};
-        if (gutter.current) gutter.current.scrollTop = scrollTop;
+        top.value = scrollTop;
         if (marks.current) marks.current.style.transform = `translate(${-scrollLeft}px, ${line * LINE - scrollTop}px)`;
     };
     useEffect(() => {
@@ -46,11 +47,9 @@ export function Editor({ label, text, rows = 16, range, onSubmit }: Props) {
         if (above < 0 || above > element.clientHeight - 2 * LINE) element.scrollTop = line * LINE - element.clientHeight / 3;
         follow();
     }, [valid]);
-    const lines = text.value.split("\n").length;
-    const numbers = Array.from({ length: lines }, (_, index) => index + 1).join("\n");
     return (
         <div class="editor">
-            <pre class="gutter" ref={gutter} aria-hidden="true">{numbers}</pre>
+            <Gutter text={text} top={top} />
             <div class="behind" aria-hidden="true">
                 {valid && (
                     <pre ref={marks}>
@@ -67,6 +66,21 @@ export function Editor({ label, text, rows = 16, range, onSubmit }: Props) {
                     event.preventDefault();
                     onSubmit();
                 }} />
+        </div>
+    );
+}
+
+/** Lines that the gutter has numbers of. No editor is higher. */
+const NUMBERED = 150;
+
+/** The numbers of the lines in view. */
+function Gutter({ text, top }: { text: Signal<string>; top: Signal<number> }) {
+    const lines = useComputed(() => text.value.split("\n").length);
+    const first = Math.floor(top.value / LINE);
+    const numbers = Array.from({ length: Math.max(0, Math.min(NUMBERED, lines.value - first)) }, (_, at) => first + at + 1);
+    return (
+        <div class="gutter" aria-hidden="true">
+            <pre style={{ transform: `translateY(${first * LINE - top.value}px)` }}>{numbers.join("\n")}</pre>
         </div>
     );
 }

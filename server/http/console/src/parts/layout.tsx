@@ -7,7 +7,7 @@ export function Section({ title, note, children }: { title: string; note?: Compo
     const id = useId();
     return (
         <section aria-labelledby={id}>
-            <header><h2 id={id}>{title}</h2>{note !== undefined && <p class="note">{note}</p>}</header>
+            <header><h2 id={id}>{title}</h2> {note !== undefined && <p class="note">{note}</p>}</header>
             {children}
         </section>
     );
@@ -20,7 +20,7 @@ export function Table({ label, columns, rows, empty }: {
     if (rows.length === 0) return <p class="empty">{empty ?? "None."}</p>;
     const isNumber = columns.map((column) => column.startsWith("#"));
     return (
-        <div class="table" role="region" aria-label={label} tabIndex={0}>
+        <div class="table" role="group" aria-label={label} tabIndex={0}>
             <table>
                 <thead>
                     <tr>{columns.map((column, at) => (

@@ -29,7 +29,7 @@ export function Tabs({ label, tabs }: { label: string; tabs: Tab[] }) {
                 {tabs.map(({ name, note }, index) => (
                     <button key={name} type="button" role="tab" id={`${id}-${index}`} aria-selected={index === current}
                         aria-controls={`${id}-panel`} tabIndex={index === current ? 0 : -1} onClick={() => (chosen.value = name)}>
-                        {name}{note && <span class="note">{note}</span>}
+                        {name}{note && " "}{note && <span class="note">{note}</span>}
                     </button>
                 ))}
             </div>

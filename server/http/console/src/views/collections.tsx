@@ -118,7 +118,7 @@ function Chosen({ of }: { of: Collection }) {
             <Outcome of={search.state} busy="Searching…" />
             {found && (
                 <>
-                    <h3>{way.value === "browse" ? "Points" : "Hits"}<span class="note">{count(found.hits.length)}{found.cursor && ", and more"}</span></h3>
+                    <h3>{way.value === "browse" ? "Points" : "Hits"} <span class="note">{count(found.hits.length)}{found.cursor && ", and more"}</span></h3>
                     <div class={found.hits[active.value] ? "found chosen" : "found"}>
                         <Rows label="Hits" role="listbox" height={58} count={found.hits.length} class="tall hits" empty="Nothing was found."
                         active={active.value} onActive={(index) => (active.value = index)}
