@@ -374,7 +374,8 @@ async fn the_console_is_served_with_headers_that_protect_it() {
         let cached = send(&server, get(path, &[("if-none-match", &format!("\"other\", {etag}"))])).await;
         assert_eq!((cached.status(), &cached.headers()["etag"]), (StatusCode::NOT_MODIFIED, &headers["etag"]));
         assert!(cached.headers().contains_key("content-security-policy"));
-        let compressed = send(&server, get(path, &[("accept-encoding", "br, gzip"), ("if-none-match", "\"other\"")])).await;
+        let compressed =
+            send(&server, get(path, &[("accept-encoding", "br, gzip"), ("if-none-match", "\"other\"")])).await;
         assert_eq!(compressed.headers()["content-encoding"], "gzip");
         assert_eq!(compressed.headers()["etag"], headers["etag"]);
     }

@@ -42,7 +42,9 @@ export function App() {
         // A reader of the screen is told of the new view; the first one is read with the page.
         if (!isFirst.current) heading.current?.focus();
         isFirst.current = false;
-        document.querySelector("nav [aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
+        // In a narrow window not all views fit into the bar.
+        const link = document.querySelector<HTMLElement>("nav [aria-current]");
+        if (link) link.parentElement!.scrollLeft = link.offsetLeft - link.parentElement!.clientWidth / 2;
     }, [id]);
     return (
         <>
