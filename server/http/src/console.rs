@@ -6,7 +6,7 @@ use std::{io::Write, sync::OnceLock};
 use axum::{
     Router,
     body::Body,
-    extract::{Path, Request},
+    extract::Path,
     response::{IntoResponse, Response},
     routing::get,
 };
@@ -15,7 +15,7 @@ use flate2::{Compression, write::GzEncoder};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use sha2::{Digest, Sha256};
 
-use crate::{routes::not_found, shared::Shared};
+use crate::{api::json_rpc, exchange::failed, failure::Failure, shared::Shared};
 
 /// Only the page's own files run, and they call only this port. Text cannot become markup: the page has no policy of trusted types, so
 /// browsers refuse to parse any.
@@ -71,10 +71,12 @@ pub(crate) fn routes() -> Router<Shared> {
     Router::new().route("/console", get(page)).route("/console/{name}", get(file))
 }
 
-async fn file(Path(name): Path<String>, request: Request) -> Response {
+async fn file(Path(name): Path<String>, headers: HeaderMap) -> Response {
     match ASSETS.iter().find(|asset| asset.name == name) {
-        Some(asset) => asset.respond(request.headers()),
-        None => not_found(request).await,
+        Some(asset) => asset.respond(&headers),
+        None => {
+            failed(json_rpc::error, &Failure::new(StatusCode::NOT_FOUND, format!("the console has no file {name:?}")))
+        }
     }
 }
 

@@ -69,7 +69,7 @@ async fn call_or_grpc_web(State(shared): State<Shared>, request: Request) -> Res
     response.map(axum::body::Body::new)
 }
 
-pub(crate) async fn not_found(request: Request) -> Response {
+async fn not_found(request: Request) -> Response {
     let message = format!("no such path: {}; see /docs", request.uri().path());
     failed(json_rpc::error, &Failure::new(StatusCode::NOT_FOUND, message))
 }
