@@ -59,7 +59,8 @@ export function App() {
             <main id="main">
                 <h1 ref={heading} tabIndex={-1}>{title}</h1>
                 {(signingIn.value || refused.value) && <SignIn />}
-                <View key={id} rest={rest} />
+                {/* Another token sees other data. */}
+                <View key={`${id} ${token.value}`} rest={rest} />
             </main>
             <footer>
                 <a href="/docs">HTTP API</a>

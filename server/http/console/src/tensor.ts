@@ -63,9 +63,23 @@ function bf16(bits: number): number {
     return view.getFloat32(0);
 }
 
+/** The bits of the nearest number, to even. */
+function bf16Bits(value: number): number {
+    const view = new DataView(new ArrayBuffer(4));
+    view.setFloat32(0, value);
+    const bits = view.getUint32(0);
+    return Number.isNaN(value) ? 0x7fc0 : (bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16;
+}
+
+/** Of browsers since 2025. */
+interface Float16View extends DataView {
+    setFloat16(at: number, value: number, isLittleEndian: boolean): void;
+}
+
 function write(view: DataView, dtype: string, at: number, value: Element | string): void {
     const number = Number(value);
     switch (dtype) {
+        case "DTYPE_BF16": return view.setUint16(at, bf16Bits(number), true);
         case "DTYPE_F32": return view.setFloat32(at, number, true);
         case "DTYPE_F64": return view.setFloat64(at, number, true);
         case "DTYPE_I8": return view.setInt8(at, number);
@@ -77,7 +91,8 @@ function write(view: DataView, dtype: string, at: number, value: Element | strin
         case "DTYPE_U32": return view.setUint32(at, number, true);
         case "DTYPE_U64": return view.setBigUint64(at, BigInt(value), true);
         case "DTYPE_BOOL": return view.setUint8(at, value === "false" || !value ? 0 : 1);
-        default: throw new Error(`numbers of ${dtype} cannot be written here; write f32`);
+        case "DTYPE_F16": return (view as Float16View).setFloat16(at, number, true);
+        default: throw new Error(`unknown type ${dtype}`);
     }
 }
 

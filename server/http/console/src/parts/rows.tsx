@@ -74,7 +74,7 @@ export function Rows(props: Props) {
         event.preventDefault();
     };
 
-    return (
+    const list = (
         <div class={`rows ${props.class ?? ""}`} style={{ "--content": `${shown * height + 2}px` }} role={role} aria-label={label} tabIndex={0} ref={box} onKeyDown={onKeyDown}
             onScroll={(event) => (top.value = event.currentTarget.scrollTop)}
             aria-activedescendant={onActive && active >= first && active < last ? `${id}-${active}` : undefined}>
@@ -93,4 +93,5 @@ export function Rows(props: Props) {
             </div>
         </div>
     );
+    return shown < count ? <>{list}<p class="note">The first {shown.toLocaleString("en-US")} of {count.toLocaleString("en-US")}.</p></> : list;
 }

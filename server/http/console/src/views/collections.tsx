@@ -11,7 +11,7 @@ import { Rows } from "../parts/rows";
 import type { Collection, Hit, Payload, Value } from "../wire";
 
 export function Collections({ rest }: { rest: string }) {
-    const name = decodeURIComponent(rest);
+    const name = decoded(rest);
     const list = useCall(async (signal) =>
         (await call<{ collections: Collection[] }>("SimilarityService/ListCollections", {}, signal)).collections);
     useEffect(() => void list.start(), []);
@@ -54,6 +54,15 @@ export function Collections({ rest }: { rest: string }) {
             )}
         </div>
     );
+}
+
+/** The name in an address, which a person may have written. */
+function decoded(text: string): string {
+    try {
+        return decodeURIComponent(text);
+    } catch {
+        return text;
+    }
 }
 
 type Way = "vector" | "hybrid" | "text" | "point" | "browse";
