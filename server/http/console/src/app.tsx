@@ -76,7 +76,7 @@ function Status() {
     return (
         <div class="status">
             <span class={`state ${state}`} role="status">{state}</span>
-            {last && <span class="fact">v{last.version}</span>}
+            {last && <span class="fact version">v{last.version}</span>}
             {last && <span class="fact">up {span(Number.parseFloat(last.uptime))}</span>}
             {token.value
                 ? <button type="button" class="quiet" onClick={signOut}>Sign out</button>

@@ -15,7 +15,7 @@ function scaled(value: number, base: number, units: string[], digits = 3): strin
         value /= base;
         unit += 1;
     }
-    const text = unit === 0 ? String(Math.round(value * 10) / 10) : value.toPrecision(digits);
+    const text = unit === 0 ? String(Math.round(value * 10) / 10) : value.toPrecision(digits).replace(/\.0+$/, "");
     return `${Number(text) >= 1000 ? Math.round(value) : text}${units[unit] ? ` ${units[unit]}` : ""}`;
 }
 

@@ -66,7 +66,7 @@ export function Outcome<T>({ of, busy = "Running…", hideTime = false }: { of: 
     const { pending, failure, took } = of.value;
     return (
         <>
-            <p class="outcome" role="status">{pending ? busy : took !== undefined && !hideTime ? `Answered in ${time(took)}` : ""}</p>
+            <p class={hideTime ? "outcome brief" : "outcome"} role="status">{pending ? busy : took !== undefined && !hideTime ? `Answered in ${time(took)}` : ""}</p>
             <Failed failure={failure} />
         </>
     );

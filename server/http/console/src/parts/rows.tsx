@@ -43,11 +43,6 @@ export function Rows(props: Props) {
         return () => observer.disconnect();
     }, [count === 0]);
 
-    // Another list, or a shorter one, may begin above the place that was scrolled to.
-    useEffect(() => {
-        if (box.current) top.value = box.current.scrollTop;
-    }, [count]);
-
     const reveal = (index: number) => {
         const element = box.current;
         if (!element) return;
@@ -61,8 +56,10 @@ export function Rows(props: Props) {
     if (count === 0) return <p class="empty">{empty}</p>;
 
     const page = Math.max(1, Math.floor(seen.value / height) - 1);
-    const first = Math.max(0, Math.floor(top.value / height) - OVERSCAN);
-    const last = Math.min(shown, Math.ceil((top.value + seen.value) / height) + OVERSCAN);
+    // A list that became shorter is scrolled to its end.
+    const from = Math.max(0, Math.min(top.value, shown * height - seen.value));
+    const first = Math.max(0, Math.floor(from / height) - OVERSCAN);
+    const last = Math.min(shown, Math.ceil((from + seen.value) / height) + OVERSCAN);
 
     const onKeyDown = (event: KeyboardEvent) => {
         const moves: Record<string, number> = {
