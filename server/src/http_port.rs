@@ -44,6 +44,7 @@ pub(crate) fn settings(app: &App) -> Settings {
         reranker: http.reranker.clone(),
         max_texts: config.limits.max_texts,
         max_items: config.admission.max_items,
+        console: http.console,
         graphs: Arc::clone(&app.graphs),
     }
 }

@@ -1,6 +1,6 @@
 """Pages of other sites in Chromium, and what they reach of a daemon on loopback: nothing on any port.
 
-`just browser` runs this; it needs `chromium` on the path.
+`just console` runs this, with `chromium` on the path.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use accelerd::{
+    auth::token::Token,
     config::{ByteSize, Config},
     serve::Drained,
 };
@@ -150,7 +151,6 @@ async fn failures_have_the_status_and_the_form_of_the_api() {
     assert!(value["message"].as_str().is_some_and(|message| message.contains("no reranker")), "{value}");
     let (status, value) = code(embed_service::EMBED.path(), &[JSON], json!({ "texts": { "value": [] } })).await;
     assert_eq!((status, &value["error"]["code"]), (400, &json!("INVALID_ARGUMENT")));
-    assert_eq!(code(embed_service::EMBED_STREAM.path(), &[JSON], json!({})).await.0, 501);
     assert_eq!(code(&format!("{}s", embed_service::EMBED.path()), &[JSON], json!({})).await.0, 404);
     assert_eq!(code("/embed", &[("content-type", "text/plain")], json!({ "inputs": "a" })).await.0, 415);
 }
@@ -350,4 +350,109 @@ async fn a_daemon_without_an_http_port_serves_grpc() {
     let server = TestServer::start_with(|config| config.http.listen = accelerd::config::HttpListen::Off).await;
     assert_eq!(server.daemon.http_addr(), None);
     server.assert_serving().await;
+}
+
+#[tokio::test]
+async fn a_stream_of_requests_is_lines_of_json() {
+    let server = TestServer::start().await;
+    let lines = "{\"sequence\": 7, \"embed\": {\"texts\": {\"values\": [\"a\"]}}}\n{\"sequence\": 8, \"embed\": {}}\n";
+    for content_type in [JSON.1, "application/x-ndjson"] {
+        let request = post(embed_service::EMBED_STREAM.path(), &[("content-type", content_type)], lines);
+        let body = send(&server, request).await.collect().await.expect("a body").to_bytes();
+        let mut answers: Vec<Value> =
+            body.lines().map(|line| serde_json::from_str(&line.expect("UTF-8")).expect("JSON")).collect();
+        answers.sort_by_key(|answer| answer["sequence"].to_string());
+        assert_eq!(answers.len(), 2, "{answers:?}");
+        assert_eq!((&answers[0]["sequence"], &answers[1]["sequence"]), (&json!("7"), &json!("8")));
+        assert_eq!(answers[0]["embed"]["embeddings"]["shape"][0], "1");
+        assert_eq!(answers[1]["error"]["code"], 3, "{}", answers[1]);
+    }
+    // One request is no stream.
+    let request = post(embed_service::EMBED.path(), &[("content-type", "application/x-ndjson")], "{}");
+    assert_eq!(call(&server, request).await.0, StatusCode::UNSUPPORTED_MEDIA_TYPE);
+}
+
+/// A GET request with these headers.
+fn get(path: &str, headers: &[(&str, &str)]) -> Request<Full<Bytes>> {
+    let mut request = post(path, headers, "");
+    *request.method_mut() = http::Method::GET;
+    request
+}
+
+#[tokio::test]
+async fn the_console_is_served_with_headers_that_protect_it() {
+    let server = TestServer::start().await;
+    for (path, content_type) in [
+        ("/console", "text/html; charset=utf-8"),
+        ("/console/", "text/html; charset=utf-8"),
+        ("/console/console.js", "text/javascript; charset=utf-8"),
+        ("/console/console.css", "text/css; charset=utf-8"),
+        ("/console/icon.svg", "image/svg+xml"),
+    ] {
+        let response = send(&server, get(path, &[])).await;
+        assert_eq!(response.status(), StatusCode::OK, "{path}");
+        let headers = response.headers().clone();
+        assert_eq!(headers["content-type"], content_type, "{path}");
+        assert_eq!(headers["x-content-type-options"], "nosniff");
+        assert_eq!(headers["referrer-policy"], "no-referrer");
+        assert_eq!(headers["cache-control"], "no-cache");
+        let policy = headers["content-security-policy"].to_str().expect("text");
+        for directive in ["default-src 'none'", "script-src 'self'", "connect-src 'self'", "frame-ancestors 'none'"] {
+            assert!(policy.split("; ").any(|one| one == directive), "{policy}");
+        }
+        assert!(!policy.contains("unsafe"), "{policy}");
+        let body = response.collect().await.expect("a body").to_bytes();
+        assert_eq!(headers["content-length"], body.len().to_string());
+
+        // A copy is used again, and a compressed one is the same file.
+        let etag = headers["etag"].to_str().expect("text");
+        let cached = send(&server, get(path, &[("if-none-match", &format!("\"other\", {etag}"))])).await;
+        assert_eq!((cached.status(), &cached.headers()["etag"]), (StatusCode::NOT_MODIFIED, &headers["etag"]));
+        assert!(cached.headers().contains_key("content-security-policy"));
+        let compressed =
+            send(&server, get(path, &[("accept-encoding", "br, gzip"), ("if-none-match", "\"other\"")])).await;
+        assert_eq!(compressed.headers()["content-encoding"], "gzip");
+        assert_eq!(compressed.headers()["etag"], headers["etag"]);
+    }
+}
+
+#[tokio::test]
+async fn the_console_has_no_other_files_hosts_or_methods() {
+    let server = TestServer::start().await;
+    for path in ["/console/none.js", "/console/index.html", "/console/..%2fconsole.js", "/console/a/b"] {
+        let (status, headers, value) = call(&server, get(path, &[])).await;
+        assert_eq!((status, &value["error"]["code"]), (StatusCode::NOT_FOUND, &json!("NOT_FOUND")), "{path}");
+        assert_eq!(headers["content-type"], "application/json");
+    }
+    for path in ["/console", "/console/console.js"] {
+        let mut rebound = get(path, &[]);
+        rebound.headers_mut().insert("host", "rebound.example".parse().expect("a value"));
+        assert_eq!(send(&server, rebound).await.status(), StatusCode::MISDIRECTED_REQUEST, "{path}");
+        let framed = get(path, &[("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "no-cors")]);
+        assert_eq!(send(&server, framed).await.status(), StatusCode::FORBIDDEN, "{path}");
+    }
+    assert_eq!(send(&server, post("/console", &[], "")).await.status(), StatusCode::METHOD_NOT_ALLOWED);
+}
+
+#[tokio::test]
+async fn the_console_needs_no_token_and_can_be_switched_off() {
+    let docs = async |server: &TestServer| {
+        let page = send(server, get("/docs", &[])).await.collect().await.expect("a body").to_bytes();
+        String::from_utf8(page.to_vec()).expect("UTF-8").contains("href=\"console\"")
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let principals = folder.path().join("principals.toml");
+    let hash = Token::random().expect("random bytes").hash();
+    let text = format!("[[principal]]\nname = \"reader\"\ntokens = [\"{hash}\"]\nrole = \"read\"\n");
+    std::fs::write(&principals, text).expect("written");
+    let guarded = TestServer::start_with(|config| config.auth.principals = principals).await;
+    assert_eq!(send(&guarded, get("/console", &[])).await.status(), StatusCode::OK);
+    let listed = call(&guarded, post(device_service::LIST_DEVICES.path(), &[JSON], "{}")).await;
+    assert_eq!(listed.0, StatusCode::UNAUTHORIZED, "{}", listed.2);
+    assert!(docs(&guarded).await);
+
+    let without = TestServer::start_with(|config| config.http.console = false).await;
+    assert_eq!(send(&without, get("/console", &[])).await.status(), StatusCode::NOT_FOUND);
+    assert_eq!(send(&without, get("/console/console.js", &[])).await.status(), StatusCode::NOT_FOUND);
+    assert!(!docs(&without).await);
 }

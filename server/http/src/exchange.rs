@@ -25,7 +25,7 @@ use crate::{
     body::{self, Received},
     caller::{Caller, Held},
     failure::Failure,
-    replies::{Replies, request_body},
+    replies::{Replies, request_body, requests_body},
     shared::Shared,
 };
 
@@ -60,9 +60,9 @@ impl Exchange {
         body::receive(&self.parts.headers, body, &*self.caller.account, limit).await
     }
 
-    /// Receives a body of JSON, with the memory of its value charged.
-    pub(crate) async fn receive_json(&mut self) -> Result<Received, Failure> {
-        body::expect_type(&self.parts.headers, &[JSON])?;
+    /// Receives a body of JSON in one of some types, with the memory of its value charged.
+    pub(crate) async fn receive_json(&mut self, types: &[&str]) -> Result<Received, Failure> {
+        body::expect_type(&self.parts.headers, types)?;
         let mut received = self.receive().await?;
         received.charge_json(&*self.caller.account)?;
         Ok(received)
@@ -70,7 +70,7 @@ impl Exchange {
 
     /// Receives and decodes a body of JSON.
     pub(crate) async fn json<T: DeserializeOwned>(&mut self) -> Result<(T, Received), Failure> {
-        let received = self.receive_json().await?;
+        let received = self.receive_json(&[JSON]).await?;
         Ok((received.json()?, received))
     }
 
@@ -107,8 +107,8 @@ impl Exchange {
     }
 
     /// Calls a method by its path.
-    pub(crate) async fn replies(&self, path: &str, request: &impl Message) -> Result<Replies, Failure> {
-        self.send(path, request_body(request)?).await
+    pub(crate) async fn replies(&self, path: &str, requests: &[impl Message]) -> Result<Replies, Failure> {
+        self.send(path, requests_body(requests)?).await
     }
 
     async fn send(&self, path: &str, body: GrpcBody) -> Result<Replies, Failure> {

@@ -7,6 +7,7 @@ mod access;
 mod api;
 mod body;
 mod caller;
+mod console;
 mod decompress;
 mod endpoints;
 mod exchange;

@@ -3,7 +3,10 @@
 use std::{collections::BTreeMap, sync::OnceLock};
 
 use accelerd_proto::methods::METHODS;
-use axum::response::{Html, IntoResponse, Response};
+use axum::{
+    extract::State,
+    response::{Html, IntoResponse, Response},
+};
 use http::header;
 use prost_reflect::{Cardinality, EnumDescriptor, FieldDescriptor, Kind, MessageDescriptor};
 use serde_json::{Map, Value, json};
@@ -12,10 +15,14 @@ use crate::{
     api::json_rpc::{LINES, descriptor},
     endpoints::{APIS, Endpoint},
     exchange::JSON,
+    shared::Shared,
 };
 
 /// The page of the documentation.
 const PAGE: &str = include_str!("docs.html");
+
+/// The link to the console, in the page.
+const CONSOLE: &str = " The <a href=\"console\">console</a> shows and calls this daemon.";
 
 /// `GET /openapi.json`.
 pub(crate) async fn openapi() -> Response {
@@ -24,8 +31,8 @@ pub(crate) async fn openapi() -> Response {
 }
 
 /// `GET /docs`.
-pub(crate) async fn docs() -> Html<&'static str> {
-    Html(PAGE)
+pub(crate) async fn docs(State(shared): State<Shared>) -> Html<String> {
+    Html(if shared.settings.console { PAGE.to_owned() } else { PAGE.replace(CONSOLE, "") })
 }
 
 fn description() -> Value {
@@ -41,7 +48,7 @@ fn description() -> Value {
         }
     }
     let mut schemas = BTreeMap::new();
-    for method in METHODS.iter().filter(|method| !method.client_streaming) {
+    for method in &METHODS {
         let found = descriptor(method);
         let input = found.input();
         let output = found.output();
@@ -176,7 +183,7 @@ mod tests {
     #[test]
     fn every_method_is_described_and_every_reference_exists() {
         let description = description();
-        for method in METHODS.iter().filter(|method| !method.client_streaming) {
+        for method in METHODS {
             assert!(description["paths"][method.path]["post"].is_object(), "{}", method.path);
         }
         let mut found = vec![];
@@ -191,6 +198,7 @@ mod tests {
     #[test]
     fn the_page_needs_no_other_host() {
         assert!(PAGE.contains("openapi.json"));
+        assert!(PAGE.contains(CONSOLE));
         for absent in ["http://", "https://", "//cdn", "@import"] {
             assert!(!PAGE.contains(absent), "{absent}");
         }

@@ -9,13 +9,20 @@ const PREFIX: usize = 5;
 
 /// The body of a request with one message.
 pub(crate) fn request_body(message: &impl prost::Message) -> Result<Body, Status> {
-    let length = message.encoded_len();
-    let prefix = u32::try_from(length).map_err(|_| Status::invalid_argument("the request exceeds 4 GiB"))?;
-    let mut frame = BytesMut::with_capacity(PREFIX + length);
-    frame.put_u8(0);
-    frame.put_u32(prefix);
-    message.encode(&mut frame).map_err(|error| Status::internal(error.to_string()))?;
-    Ok(Body::new(Full::new(frame.freeze())))
+    requests_body(std::slice::from_ref(message))
+}
+
+/// The body of a request with a stream of messages.
+pub(crate) fn requests_body(messages: &[impl prost::Message]) -> Result<Body, Status> {
+    let lengths = messages.iter().map(|message| PREFIX + message.encoded_len());
+    let mut frames = BytesMut::with_capacity(lengths.sum());
+    for message in messages {
+        let prefix = u32::try_from(message.encoded_len());
+        frames.put_u8(0);
+        frames.put_u32(prefix.map_err(|_| Status::invalid_argument("the request exceeds 4 GiB"))?);
+        message.encode(&mut frames).map_err(|error| Status::internal(error.to_string()))?;
+    }
+    Ok(Body::new(Full::new(frames.freeze())))
 }
 
 /// The messages of a response. A message that arrives in one piece is not copied, and keeps the charge of its memory.

@@ -17,6 +17,7 @@ use tower::{Layer, ServiceExt, util::MapRequest};
 
 use crate::{
     api::json_rpc,
+    console,
     endpoints::APIS,
     exchange::{refused, serve},
     failure::Failure,
@@ -32,6 +33,7 @@ pub fn router(grpc: GrpcService, offload: Handle, settings: Settings) -> Router 
     let endpoints = APIS.iter().flat_map(|api| api.endpoints.iter().map(|endpoint| (api.error, endpoint)));
     let routes = endpoints
         .fold(Router::new(), |routes, (error, endpoint)| routes.route(endpoint.path, endpoint.method_router(error)));
+    let routes = if shared.settings.console { routes.merge(console::routes()) } else { routes };
     let routes = routes
         .route("/openapi.json", get(openapi::openapi))
         .route("/docs", get(openapi::docs))

@@ -29,6 +29,8 @@ pub struct Settings {
     pub max_texts: usize,
     /// Maximum number of inputs of all requests together.
     pub max_items: u64,
+    /// Whether the console is served.
+    pub console: bool,
     /// Graphs as files, which are models of the Open Inference Protocol.
     pub graphs: Arc<Graphs>,
 }

@@ -1,5 +1,5 @@
-//! Every method with one request as `POST /accelerd.v1.Service/Method`, in the JSON of Protocol Buffers. A stream of responses is
-//! lines of JSON.
+//! Every method as `POST /accelerd.v1.Service/Method`, in the JSON of Protocol Buffers. A stream of requests or of responses is lines of
+//! JSON.
 
 use std::{convert::Infallible, sync::OnceLock};
 
@@ -11,10 +11,10 @@ use http::{HeaderValue, StatusCode, header};
 use prost_reflect::{
     DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor, MethodDescriptor, SerializeOptions,
 };
-use serde_json::{Deserializer, Serializer, Value};
+use serde_json::{Deserializer, Serializer, Value, de::SliceRead};
 
 use crate::{
-    exchange::{self, Exchange},
+    exchange::{Exchange, JSON},
     failure::{Failure, code_name},
     replies::Replies,
 };
@@ -57,22 +57,23 @@ async fn call_method(mut exchange: Exchange) -> Result<Response, Failure> {
     let path = exchange.parts.uri.path();
     let unknown = || Failure::new(StatusCode::NOT_FOUND, format!("unknown method {path}"));
     let method = Method::of_path(path).ok_or_else(unknown)?;
-    if method.client_streaming {
-        let message = format!("{} has a stream of requests, which only gRPC has", &method.path[1..]);
-        return Err(Failure::new(StatusCode::NOT_IMPLEMENTED, message));
-    }
     let descriptor = descriptor(method);
-    let received = exchange.receive_json().await?;
-    let request = decode(descriptor.input(), &received.bytes)?;
+    let types = if method.client_streaming { &[JSON, LINES][..] } else { &[JSON] };
+    let received = exchange.receive_json(types).await?;
+    let requests = if method.client_streaming {
+        decode_all(&descriptor.input(), &received.bytes)?
+    } else {
+        vec![decode(descriptor.input(), &received.bytes)?]
+    };
     drop(received);
-    let replies = exchange.replies(method.path, &request).await?;
+    let replies = exchange.replies(method.path, &requests).await?;
     if method.server_streaming {
         return Ok(stream_response(exchange, descriptor.output(), replies));
     }
     let message = replies.only().await?;
     let text = encode(&exchange, descriptor.output(), message, b"")?;
     let mut response = Response::new(Body::from(text));
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(exchange::JSON));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
     Ok(response)
 }
 
@@ -82,12 +83,29 @@ pub(crate) fn decode(descriptor: MessageDescriptor, text: &[u8]) -> Result<Dynam
         return Ok(DynamicMessage::new(descriptor));
     }
     let name = descriptor.name().to_owned();
-    let refused = |error: serde_json::Error| Failure::invalid(&name, error.to_string());
     let mut deserializer = Deserializer::from_slice(text);
-    let message = DynamicMessage::deserialize_with_options(descriptor, &mut deserializer, &DeserializeOptions::new());
-    let message = message.map_err(refused)?;
-    deserializer.end().map_err(refused)?;
+    let message = next_message(descriptor, &mut deserializer)?;
+    deserializer.end().map_err(|error| Failure::invalid(&name, error.to_string()))?;
     Ok(message)
+}
+
+/// Decodes the messages of a stream, one after the other.
+fn decode_all(descriptor: &MessageDescriptor, text: &[u8]) -> Result<Vec<DynamicMessage>, Failure> {
+    let mut deserializer = Deserializer::from_slice(text);
+    let mut messages = vec![];
+    while deserializer.end().is_err() {
+        messages.push(next_message(descriptor.clone(), &mut deserializer)?);
+    }
+    Ok(messages)
+}
+
+fn next_message(
+    descriptor: MessageDescriptor,
+    deserializer: &mut Deserializer<SliceRead<'_>>,
+) -> Result<DynamicMessage, Failure> {
+    let name = descriptor.name().to_owned();
+    let message = DynamicMessage::deserialize_with_options(descriptor, deserializer, &DeserializeOptions::new());
+    message.map_err(|error| Failure::invalid(&name, error.to_string()))
 }
 
 /// Encodes a message. Fields with default values are written, so that programs can read them without knowing the defaults.
@@ -154,6 +172,23 @@ mod tests {
             let found = descriptor(&method);
             assert_eq!(found.is_server_streaming(), method.server_streaming, "{}", method.path);
             assert!(decode(found.input(), b"").is_ok(), "an empty text is an empty message");
+        }
+    }
+
+    #[test]
+    fn a_stream_is_messages_in_a_row() {
+        let request = descriptors().get_message_by_name("accelerd.v1.EmbedStreamRequest").expect("a message");
+        let sequences = |text: &str| {
+            let field = |message: &DynamicMessage| message.get_field_by_name("sequence")?.as_u64();
+            decode_all(&request, text.as_bytes()).map(|messages| messages.iter().filter_map(field).collect::<Vec<_>>())
+        };
+        assert_eq!(sequences("{\"sequence\": 1}\n{\"sequence\":\n2}\n\n").expect("it is valid"), [1, 2]);
+        assert_eq!(sequences(" \n").expect("it is valid"), Vec::<u64>::new());
+        for (text, said) in
+            [("{\"sequence\": 1}\n{\"seq\": 2}", "line 2"), ("{} x", "EmbedStreamRequest"), ("[", "EOF")]
+        {
+            let refusal = sequences(text).expect_err("it is refused");
+            assert!(refusal.message.contains(said), "{}", refusal.message);
         }
     }
 

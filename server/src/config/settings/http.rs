@@ -26,6 +26,8 @@ pub struct Http {
     /// The meaning of arrays of token ids in OpenAI's API.
     #[serde(deserialize_with = "deserialize::choice")]
     pub token_arrays: TokenArrays,
+    /// Whether the console is served.
+    pub console: bool,
     /// Model of requests that name none; empty means the built-in one.
     pub model: String,
     /// Reranker of requests that name none; empty means the only one that is loaded.
