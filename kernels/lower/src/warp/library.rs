@@ -6,7 +6,7 @@ struct Part {
     source: &'static str,
 }
 
-const PARTS: [Part; 4] = [
+const PARTS: [Part; 5] = [
     Part {
         names: &[
             "norm_huber",
@@ -30,6 +30,36 @@ const PARTS: [Part; 4] = [
             "velocity_at_point",
         ],
         source: include_str!("library.py"),
+    },
+    Part {
+        names: &[
+            "bvh_get_group_root",
+            "bvh_query_aabb",
+            "bvh_query_next",
+            "bvh_query_ray",
+            "bvh_query_sphere",
+            "mesh_eval_face_normal",
+            "mesh_eval_position",
+            "mesh_eval_velocity",
+            "mesh_get",
+            "mesh_get_bvh",
+            "mesh_get_group_root",
+            "mesh_get_index",
+            "mesh_get_point",
+            "mesh_get_velocity",
+            "mesh_query_aabb",
+            "mesh_query_aabb_next",
+            "mesh_query_furthest_point_no_sign",
+            "mesh_query_point",
+            "mesh_query_point_no_sign",
+            "mesh_query_point_sign_normal",
+            "mesh_query_point_sign_parity",
+            "mesh_query_point_sign_winding_number",
+            "mesh_query_ray",
+            "mesh_query_ray_anyhit",
+            "mesh_query_ray_count_intersections",
+        ],
+        source: concat!(include_str!("geometry.py"), "\n", include_str!("meshes.py")),
     },
     Part { names: &["closest_point_edge_edge", "eig3", "qr3", "svd3"], source: include_str!("decompositions.py") },
     Part { names: &["curlnoise", "noise", "pnoise"], source: include_str!("noise.py") },
