@@ -108,7 +108,7 @@ def test_a_hierarchy_has_links_that_visit_the_second_child_first() -> None:
 
 def test_a_mesh_has_two_handles_and_its_points() -> None:
     arena = Arena()
-    points, indices = np.arange(12, dtype=np.float32).reshape(4, 3), [0, 1, 2, 1, 3, 2, 0, 3, 1]
+    points, indices = np.arange(12, dtype=np.float32).reshape(4, 3), np.array([0, 1, 2, 1, 3, 2, 0, 3, 1], np.int32)
     fields = {"bvh": arena.hierarchy()[0], "edge_length": 0.5, "solid_angles": 1, "point_count": 4, "face_count": 3}
     handle, _ = arena.struct(_geometry._MESH, **fields)
     mesh = made("Mesh", id=handle, points=Memory(points), indices=Memory(indices), velocities=None)
@@ -118,7 +118,7 @@ def test_a_mesh_has_two_handles_and_its_points() -> None:
     at, count, _, velocities, first, corners, edge, has_winding, *bvh = record(tables)[8:18]
     assert (count, velocities, corners, has_winding) == (4, 0, 9, 1)
     assert tables["geometry_vectors"][at : at + 4].tolist() == points.tolist()
-    assert tables["geometry_ints"][first : first + 9].tolist() == indices
+    assert tables["geometry_ints"][first : first + 9].tolist() == indices.tolist()
     assert np.array([edge], np.int32).view(np.float32).tolist() == [0.5]
     offset = _geometry._MESH.fields["bvh"][1]  # type: ignore[index]
     assert np.array(bvh, "<i4").view("<u8").tolist() == [handle + offset]
@@ -146,10 +146,10 @@ def test_a_hash_grid_has_its_cells_and_groups() -> None:
     assert (kind, x, y, z, count) == (3, 2, 1, 1, 2)
     assert [ints[at : at + 2].tolist() for at in (starts, ends, points, groups)] == [[0, 2], [2, 2], [1, 0], [3, -1]]
     found[0]["point_cells"] = 0
-    with pytest.raises(ValueError, match=r"expected a warp.HashGrid that build\(\) was called on"):
+    with pytest.raises(ValueError, match=r"expected a warp\.HashGrid that build\(\) was called on"):
         geometry(grid)
     grid.dtype = type("float64", (), {"__module__": "warp._src.types"})
-    with pytest.raises(ValueError, match="expected a warp.HashGrid of float32, got one of float64"):
+    with pytest.raises(ValueError, match=r"expected a warp\.HashGrid of float32, got one of float64"):
         geometry(grid)
 
 
@@ -184,7 +184,7 @@ def test_objects_among_arguments_become_handles_and_tables() -> None:
 
 def test_other_objects_and_versions_are_refused(warp: Any) -> None:
     assert geometry()["geometry_ints"].tolist() == [0]
-    with pytest.raises(TypeError, match="geometry: expected a warp.Mesh, Bvh, HashGrid or Volume, got int"):
+    with pytest.raises(TypeError, match=r"geometry: expected a warp\.Mesh, Bvh, HashGrid or Volume, got int"):
         geometry(1)
     warp.__version__ = "1.18.2"
     with pytest.raises(ValueError, match=r"geometry: expected Warp 1\.19\.\*, whose objects are known, got 1\.18\.2"):

@@ -111,9 +111,8 @@ def with_tables(kernel: str, params: Sequence[str], bound: Mapping[str, Any]) ->
     handles = {name: one.id if is_geometry(one) else one for name, one in bound.items()}
     if missing := [name for name in TABLES if name in params and name not in bound]:
         if not objects:
-            raise TypeError(
-                f"{kernel}: expected a mesh, hierarchy, hash grid or volume among the arguments, or **accelerd.geometry(...)"
-            )
+            expected = "expected a mesh, hierarchy, hash grid or volume among the arguments"
+            raise TypeError(f"{kernel}: {expected}, or **accelerd.geometry(...)")
         tables = geometry(*objects)
         handles.update({name: tables[name] for name in missing})
     return {name: handles[name] for name in params if name in handles}
@@ -187,7 +186,7 @@ def _mesh(tables: _Tables, mesh: Any) -> None:
     points, indices = mesh.points.numpy().reshape(-1, 3), mesh.indices.numpy().reshape(-1)
     if (found["point_count"], found["face_count"]) != (len(points), len(indices) // 3):
         raise ValueError("geometry: the mesh of Warp is not laid out in memory as expected")
-    velocities = np.zeros((0, 3)) if mesh.velocities is None else mesh.velocities.numpy().reshape(-1, 3)
+    velocities = np.zeros((0, 3), np.float32) if mesh.velocities is None else mesh.velocities.numpy().reshape(-1, 3)
     bvh = int(mesh.id) + cast("Any", _MESH.fields)["bvh"][1]
     fields = [
         1,
