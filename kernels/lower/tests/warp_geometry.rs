@@ -151,6 +151,8 @@ fn handles_that_are_unknown_or_of_another_kind_are_faults() {
         let mut arguments = [value_of(&[id]), Argument::array(&[0.0_f32; 8]), ints, vectors];
         let fault = whole_fault(&source(body), &options(Dialect::Warp), &[1], &mut arguments);
         assert_eq!(fault.kind, FaultKind::Assertion, "{body}");
+        // The call, not what it calls.
+        assert_eq!(fault.site.map(|site| site.line), Some(5), "{body}");
     }
 }
 

@@ -42,8 +42,8 @@ def __wp_record(id: __wp.uint64, first_kind: int, last_kind: int):
     return record
 
 
-# A walk through the nodes of which no bit more than those of `trail` must be stored: whether the current node is the second child of
-# its parent that is visited, and likewise for the nodes above it.
+# A walk through the nodes without a stack. The bits of `trail` are 1 for the current node and those above it if no child of their parent
+# follows them.
 @__wp.struct
 class __wp_Walk:
     record: int
@@ -65,13 +65,14 @@ def __wp_walk(record: int, root: int):
     return walk
 
 
-# Proceeds to a child, or with -1 to the node that follows the subtree. The depth is -1 after the last one.
+# Proceeds to a child, after which the other one follows unless it is the only one, or with -1 to the node that follows the subtree. The
+# depth is -1 after the last node.
 @__wp.func
-def __wp_proceed(walk: __wp.ref[__wp_Walk], child: int):
+def __wp_proceed(walk: __wp.ref[__wp_Walk], child: int, is_only: bool):
     if child >= 0:
         walk.node = child
         walk.depth += 1
-        walk.trail = walk.trail << __wp.uint64(1)
+        walk.trail = (walk.trail << __wp.uint64(1)) | __wp.where(is_only, __wp.uint64(1), __wp.uint64(0))
     else:
         ints = __wp.geometry_ints()
         links = ints[walk.record + 2]

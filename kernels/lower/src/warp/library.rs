@@ -113,6 +113,11 @@ pub(crate) fn definition(name: &str) -> Option<String> {
     PARTS.iter().any(|part| part.names.contains(&name)).then(|| format!("__wp_{name}"))
 }
 
+/// Returns true for the name of a function of the library.
+pub(crate) fn is_part(name: &str) -> bool {
+    name.starts_with("__wp_")
+}
+
 /// The function that proceeds to the next result of a query, by the name of its struct.
 pub(crate) fn advance(query: &str) -> Option<&'static str> {
     match query {

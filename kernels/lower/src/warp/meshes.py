@@ -109,6 +109,7 @@ def __wp_extreme_point(
     while walk.depth >= 0:
         node = walk.node
         child = int(-1)
+        is_only = bool(False)
         if sign * of_box(record, node, point) <= sign * best:
             left = ints[links + 5 * node]
             right = ints[links + 5 * node + 1]
@@ -128,10 +129,15 @@ def __wp_extreme_point(
                             query.v = uv[1]
                             w = w_of_face
             else:
+                of_left = sign * of_box(record, left, point)
+                of_right = sign * of_box(record, right, point)
                 child = right
-                if sign * of_box(record, left, point) < sign * of_box(record, right, point):
+                if of_left < of_right:
                     child = left
-        __wp_proceed(walk, child)
+                is_only = __wp.max(of_left, of_right) >= sign * best
+                if __wp.min(of_left, of_right) >= sign * best:
+                    child = -1
+        __wp_proceed(walk, child, is_only)
     if query.result:
         query.u = 1.0 - query.v - w
     return query
@@ -292,6 +298,7 @@ def __wp_mesh_query_point_sign_normal(id: __wp.uint64, point: __wp.vec3, max_dis
     while walk.depth >= 0:
         node = walk.node
         child = int(-1)
+        is_only = bool(False)
         reach = best + tolerance
         if __wp_nearest_of_box(record, node, point) <= reach * reach:
             left = ints[links + 5 * node]
@@ -318,16 +325,34 @@ def __wp_mesh_query_point_sign_normal(id: __wp.uint64, point: __wp.vec3, max_dis
                                 query.v = uv[1]
                                 w = w_of_face
             else:
+                of_left = __wp_nearest_of_box(record, left, point)
+                of_right = __wp_nearest_of_box(record, right, point)
                 child = right
-                if __wp_nearest_of_box(record, left, point) < __wp_nearest_of_box(record, right, point):
+                if of_left < of_right:
                     child = left
-        __wp_proceed(walk, child)
+                is_only = __wp.max(of_left, of_right) >= reach * reach
+                if __wp.min(of_left, of_right) >= reach * reach:
+                    child = -1
+        __wp_proceed(walk, child, is_only)
     if query.result:
         query.u = 1.0 - query.v - w
         corners = __wp_face(record, query.face)
         nearest = corners[0] * query.u + corners[1] * query.v + corners[2] * w
         query.sign = __wp.where(__wp.dot(normal, point - nearest) > 0.0, 1.0, -1.0)
     return query
+
+
+# The difference a b - c d. The error of the second product is added (Kahan); products of float32 are exact in float64.
+@__wp.func
+def __wp_product_difference(a: float, b: float, c: float, d: float):
+    second = __wp.float64(c * d)
+    difference = float(__wp.float64(a) * __wp.float64(b) - second)
+    return difference + float(second - __wp.float64(c) * __wp.float64(d))
+
+
+@__wp.func
+def __wp_exact_product_difference(a: float, b: float, c: float, d: float):
+    return float(__wp.float64(a) * __wp.float64(b) - __wp.float64(c) * __wp.float64(d))
 
 
 # Where a ray meets a face: t, the first two barycentric coordinates and the determinant, whose sign is that of the side. t is -1 if it
@@ -350,15 +375,19 @@ def __wp_hit(corners: __wp.mat33, start: __wp.vec3, dir: __wp.vec3):
     a = corners[0] - start
     b = corners[1] - start
     c = corners[2] - start
-    ax = __wp.float64(a[x] - along_x * a[z])
-    ay = __wp.float64(a[y] - along_y * a[z])
-    bx = __wp.float64(b[x] - along_x * b[z])
-    by = __wp.float64(b[y] - along_y * b[z])
-    cx = __wp.float64(c[x] - along_x * c[z])
-    cy = __wp.float64(c[y] - along_y * c[z])
-    u = float(cx * by - cy * bx)
-    v = float(ax * cy - ay * cx)
-    w = float(bx * ay - by * ax)
+    ax = a[x] - along_x * a[z]
+    ay = a[y] - along_y * a[z]
+    bx = b[x] - along_x * b[z]
+    by = b[y] - along_y * b[z]
+    cx = c[x] - along_x * c[z]
+    cy = c[y] - along_y * c[z]
+    u = __wp_product_difference(cx, by, cy, bx)
+    v = __wp_product_difference(ax, cy, ay, cx)
+    w = __wp_product_difference(bx, ay, by, ax)
+    if u == 0.0 or v == 0.0 or w == 0.0:
+        u = __wp_exact_product_difference(cx, by, cy, bx)
+        v = __wp_exact_product_difference(ax, cy, ay, cx)
+        w = __wp_exact_product_difference(bx, ay, by, ax)
     determinant = u + v + w
     is_between = not ((u < 0.0 or v < 0.0 or w < 0.0) and (u > 0.0 or v > 0.0 or w > 0.0))
     result = __wp.vec4(-1.0, 0.0, 0.0, 0.0)
@@ -381,6 +410,7 @@ def __wp_first_hit(record: int, start: __wp.vec3, dir: __wp.vec3, max_t: float, 
     while walk.depth >= 0:
         node = walk.node
         child = int(-1)
+        is_only = bool(False)
         entry = __wp_entry(start, dir, __wp_lower_corner(record, node), __wp_upper_corner(record, node))
         if walk.depth == 0 or entry < best:
             left = ints[links + 5 * node]
@@ -398,11 +428,15 @@ def __wp_first_hit(record: int, start: __wp.vec3, dir: __wp.vec3, max_t: float, 
                         query.v = hit[2]
                         query.sign = hit[3]
             else:
+                of_left = __wp_entry(start, dir, __wp_lower_corner(record, left), __wp_upper_corner(record, left))
+                of_right = __wp_entry(start, dir, __wp_lower_corner(record, right), __wp_upper_corner(record, right))
                 child = right
-                entry_left = __wp_entry(start, dir, __wp_lower_corner(record, left), __wp_upper_corner(record, left))
-                if entry_left < __wp_entry(start, dir, __wp_lower_corner(record, right), __wp_upper_corner(record, right)):
+                if of_left < of_right:
                     child = left
-        __wp_proceed(walk, child)
+                is_only = __wp.max(of_left, of_right) >= best
+                if __wp.min(of_left, of_right) >= best:
+                    child = -1
+        __wp_proceed(walk, child, is_only)
         if takes_any and query.result:
             break
     return query
