@@ -27,7 +27,8 @@ pub struct LoweredKernel {
     pub name: String,
     /// The docstring of its function.
     pub docstring: Option<String>,
-    /// The parameters of its function, in order. A kernel of the Python dialect has arrays of results after them.
+    /// The parameters of its function, in order, and the arrays of geometry that its queries read. A kernel of the Python dialect has arrays
+    /// of results after them.
     pub parameters: Vec<SourceParameter>,
     /// True if thread i computes row i of arrays: it is a function of numbers, not one of a grid.
     pub maps_rows: bool,
@@ -120,7 +121,10 @@ fn lower_kernel(
 ) -> Lowered<LoweredKernel> {
     let mut lowerer = Lowerer::new(environment);
     let maps_rows = function.role != Role::Kernel;
-    let parameters = if maps_rows { lowerer.row_kernel(function)? } else { lowerer.warp_kernel(function, overload)? };
+    let mut parameters =
+        if maps_rows { lowerer.row_kernel(function)? } else { lowerer.warp_kernel(function, overload)? };
+    let tables = lowerer.tables.iter();
+    parameters.extend(tables.map(|(name, view)| SourceParameter { name: (*name).to_owned(), params: vec![view.array] }));
     let syntax = environment.syntax;
     if lowerer.emitter.is_too_large() {
         return Err(syntax.error(function.node, ErrorKind::TooLarge, "the kernel is too large after inlining"));
@@ -201,7 +205,7 @@ impl Lowerer<'_> {
         view
     }
 
-    fn array_parameter(&mut self, name: &str, element: &Type, dims: u8) -> View {
+    pub(crate) fn array_parameter(&mut self, name: &str, element: &Type, dims: u8) -> View {
         let array = self.emitter.param(name, ParamType::Array(ArrayType { element: element.element(), dims }));
         View::whole(array, element.clone(), dims)
     }

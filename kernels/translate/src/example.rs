@@ -1,13 +1,15 @@
 //! Arguments on which a kernel runs without a fault.
 //!
 //! All dimensions of the grid and of arrays have one extent, which is also the value of integer parameters: kernels use these as sizes.
-//! Integers of arrays are valid indices. If the interpreter reports a fault, or threads race, other numbers and grids of fewer threads are tried.
+//! Integers of arrays are valid indices. Handles of geometry are those of small objects. If the interpreter reports a fault, or threads race, other numbers and grids of fewer threads are tried.
 
 use accelerd_ir::Kind;
 use accelerd_ir::kernel::cuda::Example;
 use accelerd_ir::kernel::interpret::{LaunchError, Limits, ThreadOrder, launch_watched};
 use accelerd_ir::kernel::{Argument, Component, Element, Kernel, Param, ParamType, Races};
 use accelerd_ir::scalar::Literal;
+
+use crate::geometry::{self, Geometry};
 
 /// Extents of a dimension by the largest number of dimensions of grid and arrays.
 const EXTENTS: [i32; 4] = [64, 12, 6, 4];
@@ -99,13 +101,16 @@ pub(crate) fn example(kernel: &Kernel, budget: &mut Budget) -> Result<Example, N
     let dims = kernel.params.iter().map(dims).chain([kernel.grid_dims]).max().unwrap_or(1);
     let extent = EXTENTS[usize::from(dims.clamp(1, 4)) - 1];
     let mut first_error = None;
-    for (nth, attempt) in ATTEMPTS.iter().enumerate() {
+    let queries = kernel.params.iter().any(|param| param.name == geometry::INTS);
+    let kinds: &[Geometry] = if queries { &Geometry::ALL } else { &Geometry::ALL[..1] };
+    let attempts = ATTEMPTS.iter().enumerate();
+    for ((nth, attempt), kind) in attempts.flat_map(|attempt| kinds.iter().map(move |kind| (attempt, *kind))) {
         if budget.0 == 0 {
             return Err(first_error.unwrap_or(LaunchError::StepLimit(REQUEST_STEPS).into()));
         }
         let mut random = Random(0x9e37_79b9_7f4a_7c15 ^ nth as u64);
         let arguments: Vec<_> =
-            kernel.params.iter().map(|param| attempt.argument(param, extent, &mut random)).collect();
+            kernel.params.iter().map(|param| attempt.argument(param, extent, kind, &mut random)).collect();
         let grid = vec![(extent / attempt.divisor).unsigned_abs().max(1); kernel.grid_dims.into()];
         match budget.example(kernel, grid, arguments) {
             Ok(example) => return Ok(example),
@@ -123,7 +128,10 @@ fn dims(param: &Param) -> u8 {
 }
 
 impl Attempt {
-    fn argument(self, param: &Param, extent: i32, random: &mut Random) -> Argument {
+    fn argument(self, param: &Param, extent: i32, kind: Geometry, random: &mut Random) -> Argument {
+        if let Some(table) = kind.table(&param.name, extent) {
+            return table;
+        }
         match &param.ty {
             ParamType::Value(element) => Argument::Value(self.element(element, &mut |_| extent.into(), random)),
             ParamType::Array(array) => {

@@ -5,6 +5,7 @@
 
 mod example;
 mod files;
+mod geometry;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};

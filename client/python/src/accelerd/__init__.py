@@ -39,6 +39,7 @@ from ._errors import (
 )
 from ._evaluate import CudaInputOutput, CudaOutput, CudaResources, Evaluation, EvaluationMismatch
 from ._function import KernelProgram, Wasm, WasmBuffer
+from ._geometry import geometry
 from ._kernel import (
     KernelComponent,
     KernelDiagnostic,
@@ -199,6 +200,7 @@ __all__ = [
     "Wasm",
     "WasmBuffer",
     "__version__",
+    "geometry",
     "kernel",
     "record_timings",
     "save_graph",

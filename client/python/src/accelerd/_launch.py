@@ -11,6 +11,7 @@ import numpy as np
 from . import _wire
 from ._call import Operation, Settings
 from ._errors import malformed, too_large
+from ._geometry import with_tables
 from ._kernel import KernelParam, received_param
 from ._kernel_arguments import array_of, struct_type
 from ._kernel_fault import fault
@@ -208,6 +209,8 @@ def _bound(kernel: KernelInfo, arguments: Sequence[Any], named: Mapping[str, Any
         bound[name] = value
     if is_python and kernel.program is not None:
         bound = {**kernel.program.module.defaults.get(kernel.name, {}), **bound}
+    if not is_python:
+        bound = with_tables(signature, names, bound)
     missing = [name for name in names if name not in bound and name not in kernel.written_arrays]
     if missing:
         raise TypeError(f"{signature}: expected a value of {', '.join(map(repr, missing))}")

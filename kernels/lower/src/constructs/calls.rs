@@ -462,6 +462,10 @@ impl Lowerer<'_> {
         }
         let label = self.emitter.label();
         self.emitter.open();
+        let is_library_call = library::is_part(&function.name) && self.emitter.library_call.is_none();
+        if is_library_call {
+            self.emitter.library_call = Some(self.syntax().site(node));
+        }
         self.enter(function, Returns::Function { label, is_left: false, slots: None, last: None });
         for (parameter, argument) in parameters.iter().zip(arguments) {
             let argument = match argument {
@@ -482,6 +486,9 @@ impl Lowerer<'_> {
         if has_result && flow == Flow::Next {
             let site = self.emitter.site(self.syntax().site(function.node));
             body.push(Stmt::Fault(FaultKind::InvalidValue, site));
+        }
+        if is_library_call {
+            self.emitter.library_call = None;
         }
         // The body may run again in a loop around the call.
         for flag in frame.variables.values().map(|variable| variable.flag).chain(frame.rebound) {

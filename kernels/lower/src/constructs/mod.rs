@@ -8,5 +8,6 @@ mod functions;
 mod low_bits;
 pub(crate) mod overloads;
 mod parts;
+mod queries;
 pub(crate) mod statements;
 mod statics;

@@ -272,6 +272,9 @@ impl Lowerer<'_> {
         }
         let dtype = if self.is_python() { Dtype::I64 } else { Dtype::I32 };
         let iterable = syntax.required(node, Field::Iter);
+        if self.query_loop(node, &name, iterable)? {
+            return Ok(());
+        }
         let reversed = self.reversed_range(iterable, dtype)?;
         let bounds = match &reversed {
             Some(reversed) => reversed.counts(),
@@ -303,7 +306,7 @@ impl Lowerer<'_> {
     }
 
     /// Forgets a variable of another type that has the name of a loop's. In a loop around it, the next iteration must not read the former.
-    fn rebind_loop_variable(&mut self, node: Node, name: &str, dtype: Dtype) -> Lowered<()> {
+    pub(crate) fn rebind_loop_variable(&mut self, node: Node, name: &str, dtype: Dtype) -> Lowered<()> {
         let is_same = match self.frame().variables.get(name).map(|known| &known.kind) {
             Some(VariableKind::Data(ty, _)) => *ty == Type::Scalar(dtype),
             Some(_) => false,

@@ -19,6 +19,8 @@ pub(crate) struct Emitter {
     param_names: HashSet<String>,
     locals: Vec<Local>,
     sites: Vec<FaultSite>,
+    /// The call of the source that functions of the library are inlined for. Faults in them are reported there.
+    pub(crate) library_call: Option<Site>,
     site_ids: HashMap<FaultSite, SiteId>,
     labels: u32,
     /// The body, and the blocks that are open in it.
@@ -138,6 +140,7 @@ impl Emitter {
     }
 
     fn fault_site(&mut self, site: FaultSite) -> SiteId {
+        let site = FaultSite { site: self.library_call.unwrap_or(site.site), ..site };
         let next = SiteId(to_u32(self.sites.len()));
         let id = *self.site_ids.entry(site.clone()).or_insert(next);
         if id == next {

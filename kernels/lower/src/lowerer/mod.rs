@@ -42,6 +42,8 @@ pub(crate) struct Lowerer<'a> {
     /// The kernel and the functions that are being inlined in it.
     pub(crate) frames: Vec<Frame>,
     pub(crate) depth: u32,
+    /// Arrays that the client adds to the parameters of the source: names, and their views.
+    pub(crate) tables: Vec<(&'static str, View)>,
     /// Steps so far.
     work: Cell<u64>,
     /// Steps after which the checkpoint is called.
@@ -118,7 +120,15 @@ pub(crate) enum VariableKind {
 
 impl<'a> Lowerer<'a> {
     pub(crate) fn new(environment: &'a Environment<'a>) -> Self {
-        Self { environment, emitter: Emitter::new(), frames: vec![], depth: 0, work: Cell::new(0), next_checkpoint: 0 }
+        Self {
+            environment,
+            emitter: Emitter::new(),
+            frames: vec![],
+            depth: 0,
+            tables: vec![],
+            work: Cell::new(0),
+            next_checkpoint: 0,
+        }
     }
 
     pub(crate) fn syntax(&self) -> &'a Syntax<'a> {

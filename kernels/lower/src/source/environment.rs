@@ -200,6 +200,11 @@ fn machine_limit(function: &str, ty: &str, name: &str) -> Option<Number> {
 fn named_constant(path: &str) -> Option<Number> {
     use std::f64::consts;
     let (module, name) = path.rsplit_once('.')?;
+    match (module, name) {
+        ("warp.Volume", "CLOSEST") => return Some(Number::Int(0)),
+        ("warp.Volume", "LINEAR") => return Some(Number::Int(1)),
+        _ => {}
+    }
     let module = if module == "numpy" { "math" } else { module };
     let value = match (module, name) {
         ("sys.float_info", "epsilon") => f64::EPSILON,

@@ -43,6 +43,8 @@ impl Lowerer<'_> {
             "tuple" => Ok(Value::Tuple(self.values(node, arguments)?)),
             "expect_eq" | "expect_neq" | "expect_near" => self.expectation(node, name, arguments),
             "rand_init" | "randi" | "randf" | "randu" => self.random(node, name, arguments).map(Value::Data),
+            "geometry_ints" => Ok(self.table("geometry_ints", &Type::I32)),
+            "geometry_vectors" => Ok(self.table("geometry_vectors", &Type::Vector(Dtype::F32, 3))),
             "tile" | "untile" => self.tile_call(node, name, arguments),
             _ if name.starts_with("tile_") => self.tile_call(node, name, arguments),
             _ if name.starts_with("atomic_") => self.atomic_call(node, name, arguments),
@@ -71,6 +73,16 @@ impl Lowerer<'_> {
                 self.builtin_of(node, name, values)
             }
         }
+    }
+
+    /// An array of one dimension that the client adds to the parameters.
+    fn table(&mut self, name: &'static str, element: &Type) -> Value {
+        if let Some((_, view)) = self.tables.iter().find(|(known, _)| *known == name) {
+            return Value::Array(view.clone());
+        }
+        let view = self.array_parameter(name, element, 1);
+        self.tables.push((name, view.clone()));
+        Value::Array(view)
     }
 
     /// Calls a function whose result depends on the values of its arguments only.
