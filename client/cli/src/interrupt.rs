@@ -28,7 +28,7 @@ impl Interrupt {
     pub async fn pressed(&self) {
         if self.0.clone().wait_for(|pressed| *pressed).await.is_err() {
             // No signal can be received.
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 

@@ -329,7 +329,9 @@ mod tests {
         let walk = Walk::new(trees, &["skipped".to_owned()], 100).unwrap();
         let below = |paths: &[&str]| -> Vec<String> {
             let mut scope = Scope::default();
-            paths.iter().for_each(|path| scope.add(root.join(path)));
+            for path in paths {
+                scope.add(root.join(path));
+            }
             walk.files(&Arc::new(scope)).files.into_iter().map(|file| file.path).collect()
         };
         assert_eq!(below(&["a/b/c.py"]), ["t/a/b/c.py"]);

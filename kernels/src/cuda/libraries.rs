@@ -182,14 +182,12 @@ mod tests {
     }
 
     #[test]
-    fn libraries_are_found_among_the_mapped_files() {
-        let line = "7f0000-7f1000 r-xp 00000000 08:01 42   /opt/my cuda/lib/libnvrtc.so.13";
-        assert_eq!(library_of_mapping(line), Some(PathBuf::from("/opt/my cuda/lib/libnvrtc.so.13")));
-        for other in
-            ["7f0000-7f1000 rw-p 00000000 00:00 0", "7f0-7f1 r-xp 0 08:01 4 /lib/libnvrtc-builtins.so.13.0", ""]
-        {
-            assert_eq!(library_of_mapping(other), None, "{other}");
-        }
+    fn the_path_of_a_library_is_that_of_its_functions() {
+        // SAFETY: the C library is loaded already.
+        let library = unsafe { Library::new("libc.so.6") }.expect("the C library");
+        let path = path_of(&library, c"getpid").expect("a path");
+        assert!(path.to_str().is_some_and(|path| path.contains("libc.so")), "{path:?}");
+        assert_eq!(path_of(&library, c"no_such_function"), None);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use flate2::{Compression, write::GzEncoder};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use sha2::{Digest, Sha256};
 
-use crate::{api::json_rpc, exchange::failed, failure::Failure, shared::Shared};
+use crate::{api::json_rpc, exchange::refused, failure::Failure, shared::Shared};
 
 /// Only the page's own files run, and they call only this port. Text cannot become markup: the page has no policy of trusted types, so
 /// browsers refuse to parse any.
@@ -75,7 +75,7 @@ async fn file(Path(name): Path<String>, headers: HeaderMap) -> Response {
     match ASSETS.iter().find(|asset| asset.name == name) {
         Some(asset) => asset.respond(&headers),
         None => {
-            failed(json_rpc::error, &Failure::new(StatusCode::NOT_FOUND, format!("the console has no file {name:?}")))
+            refused(json_rpc::error, &Failure::new(StatusCode::NOT_FOUND, format!("the console has no file {name:?}")))
         }
     }
 }

@@ -29,7 +29,7 @@ pub async fn reuse_vectors(collection: &Collection, files: &mut [(Vec<Piece>, Pr
 
 /// Vectors by the hash of their text. Points of earlier versions have none.
 fn vectors(points: &StoredPoints) -> impl Iterator<Item = (&str, &[f32])> {
-    let vectors = points.vectors.iter().flat_map(|matrix| matrix.iter());
+    let vectors = points.vectors.iter().flat_map(accelerd_client::Matrix::iter);
     points
         .payloads
         .iter()
