@@ -1,6 +1,6 @@
 //! The HTTP port: the same answers, rights and limits as over gRPC, and clients that misbehave.
 
-use std::time::Duration;
+use std::{io::BufRead, time::Duration};
 
 use accelerd::{
     auth::token::Token,
@@ -360,7 +360,7 @@ async fn a_stream_of_requests_is_lines_of_json() {
         let request = post(embed_service::EMBED_STREAM.path(), &[("content-type", content_type)], lines);
         let body = send(&server, request).await.collect().await.expect("a body").to_bytes();
         let mut answers: Vec<Value> =
-            body.lines().map(|line| serde_json::from_str(&line.expect("UTF-8")).expect("JSON")).collect();
+            body[..].lines().map(|line| serde_json::from_str(&line.expect("UTF-8")).expect("JSON")).collect();
         answers.sort_by_key(|answer| answer["sequence"].to_string());
         assert_eq!(answers.len(), 2, "{answers:?}");
         assert_eq!((&answers[0]["sequence"], &answers[1]["sequence"]), (&json!("7"), &json!("8")));
