@@ -76,7 +76,8 @@ fn snippets_tiles_and_queries_compile() {
     assert_eq!(translation.kernels.len(), 4);
     for kernel in translation.kernels {
         let unit = [prelude(), kernel.device.expect("it is requested").source].join("\n");
-        let compiled = compiler.compile(&unit, Arch::SUPPORTED[0]).unwrap_or_else(|log| panic!("{}: {log}", kernel.name));
+        let compiled =
+            compiler.compile(&unit, Arch::SUPPORTED[0]).unwrap_or_else(|log| panic!("{}: {log}", kernel.name));
         assert!(compiled.resources.is_some(), "{}", kernel.name);
     }
 }

@@ -124,7 +124,8 @@ fn lower_kernel(
     let mut parameters =
         if maps_rows { lowerer.row_kernel(function)? } else { lowerer.warp_kernel(function, overload)? };
     let tables = lowerer.tables.iter();
-    parameters.extend(tables.map(|(name, view)| SourceParameter { name: (*name).to_owned(), params: vec![view.array] }));
+    parameters
+        .extend(tables.map(|(name, view)| SourceParameter { name: (*name).to_owned(), params: vec![view.array] }));
     let syntax = environment.syntax;
     if lowerer.emitter.is_too_large() {
         return Err(syntax.error(function.node, ErrorKind::TooLarge, "the kernel is too large after inlining"));

@@ -14,7 +14,9 @@ const UNKNOWN: u64 = 6;
 
 /// A mesh, which is a square of two faces, its hierarchy, whose leaves are of the groups 5 and 9, and a grid of two cells and three points.
 fn tables() -> [Argument; 2] {
-    let words = |handle: u64| [handle, handle >> 32].map(|word| u32::try_from(word & 0xffff_ffff).expect("32 bits").cast_signed());
+    let words = |handle: u64| {
+        [handle, handle >> 32].map(|word| u32::try_from(word & 0xffff_ffff).expect("32 bits").cast_signed())
+    };
     let [mesh, bvh, grid] = [MESH, BVH, GRID].map(words);
     let mut ints = vec![3, grid[0], grid[1], 49, mesh[0], mesh[1], 10, bvh[0], bvh[1], 10];
     // The record, nodes, items, groups and indices.
@@ -37,7 +39,8 @@ fn results(id: u64, body: &str) -> Vec<f32> {
     let mut arguments = vec![value_of(&[id]), Argument::array(&[-1.0_f32; 8]), ints, vectors];
     let source = source(body);
     // A query of a grid reads no vectors.
-    let count = lower(&source, &options(Dialect::Warp)).unwrap_or_else(|error| panic!("{error}")).kernels[0].parameters.len();
+    let count =
+        lower(&source, &options(Dialect::Warp)).unwrap_or_else(|error| panic!("{error}")).kernels[0].parameters.len();
     arguments.truncate(count);
     run(&source, &[1], &mut arguments);
     read(&arguments[1])

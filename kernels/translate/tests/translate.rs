@@ -210,7 +210,10 @@ def k(x: wp.array(dtype=float), angles: wp.array(dtype=float)):
 fn queries_of_geometry_have_programs() {
     for (parameters, statements) in [
         ("id: wp.uint64", "out[i] = wp.mesh_eval_position(id, 1, 0.25, 0.5)[0]"),
-        ("id: wp.uint64", "for point in wp.hash_grid_query(id, wp.vec3(0.5, 0.5, 0.5), 0.25):\n        out[i] += float(point)"),
+        (
+            "id: wp.uint64",
+            "for point in wp.hash_grid_query(id, wp.vec3(0.5, 0.5, 0.5), 0.25):\n        out[i] += float(point)",
+        ),
         ("id: wp.uint64", "out[i] = wp.volume_sample_f(id, wp.vec3(float(i), 0.5, 0.5), 1)"),
         ("ids: wp.array(dtype=wp.uint64)", "out[i] = float(wp.mesh_query_point(ids[i], wp.vec3(), 10.0).face)"),
     ] {

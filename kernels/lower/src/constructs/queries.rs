@@ -5,7 +5,7 @@ use accelerd_ir::kernel::{Expr, Stmt};
 use accelerd_parser::{Field, Kind};
 
 use crate::error::{ErrorKind, Lowered};
-use crate::lowerer::{Lowerer, LoopLabels};
+use crate::lowerer::{LoopLabels, Lowerer};
 use crate::source::syntax::Node;
 use crate::types::Type;
 use crate::values::scalars;
