@@ -6,10 +6,9 @@ ACCELERD_METRICS has the tests check the queries of GPUs elsewhere.
 
 from __future__ import annotations
 
-import datetime
 import hashlib
-import ipaddress
 import ssl
+import subprocess
 import sys
 import tempfile
 import urllib.error
@@ -21,9 +20,6 @@ from pathlib import Path
 import loopback
 import numpy as np
 from accelerd import Client, Tls
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 TOKEN = "a-token-of-the-monitoring-test"
 PRINCIPAL = '[[principal]]\nname = "test"\nrole = "admin"\ntokens = ["sha256:{}"]\n'
@@ -31,18 +27,11 @@ PRINCIPAL = '[[principal]]\nname = "test"\nrole = "admin"\ntokens = ["sha256:{}"
 
 def certificate(folder: Path) -> dict[str, str]:
     """Write a certificate of 127.0.0.1, which is its own authority, and return its settings."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "monitoring")])
-    address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
-    now = datetime.datetime.now(datetime.UTC)
-    builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now, now + datetime.timedelta(days=90))
-    builder = builder.add_extension(x509.SubjectAlternativeName([address]), critical=False)
-    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-    signed = builder.sign(key, hashes.SHA256())
-    (folder / "tls.crt").write_bytes(signed.public_bytes(serialization.Encoding.PEM))
-    private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    (folder / "tls.key").write_bytes(private)
-    return {"TLS__CERTIFICATE": str(folder / "tls.crt"), "TLS__PRIVATE_KEY": str(folder / "tls.key")}
+    files = {"TLS__CERTIFICATE": str(folder / "tls.crt"), "TLS__PRIVATE_KEY": str(folder / "tls.key")}
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 90 -subj /CN=monitoring"
+    outputs = ["-addext", "subjectAltName=IP:127.0.0.1", "-out", files["TLS__CERTIFICATE"], "-keyout", files["TLS__PRIVATE_KEY"]]
+    subprocess.run([*command.split(), *outputs], check=True, capture_output=True)
+    return files
 
 
 def load(given: dict[str, str], folder: Path) -> None:
