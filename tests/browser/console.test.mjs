@@ -7,10 +7,9 @@ import { join } from "node:path";
 import { after, afterEach, before, beforeEach, describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
-import { createToken, Daemon } from "./daemon.mjs";
+import { createToken, Daemon, FLAGS } from "./daemon.mjs";
 
 const AXE = readFileSync(fileURLToPath(new URL("node_modules/axe-core/axe.min.js", import.meta.url)), "utf8");
-const FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"];
 
 /** A page of any length has fewer elements than this. */
 const MOST_ELEMENTS = 2500;
