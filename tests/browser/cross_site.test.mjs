@@ -38,7 +38,8 @@ let server;
 
 before(async () => {
     browser = await chromium.launch({
-        executablePath: process.env.CHROMIUM, args: [...FLAGS, "--host-resolver-rules=MAP rebound.example 127.0.0.1"],
+        executablePath: process.env.CHROMIUM,
+        args: [...FLAGS, "--host-resolver-rules=MAP rebound.example 127.0.0.1"],
     });
 });
 after(() => browser?.close());
@@ -51,7 +52,9 @@ afterEach(async () => {
 
 /** What the page of a site with this name reaches of the daemon. */
 async function outcomes(name) {
-    server = createServer((_, response) => response.setHeader("content-type", "text/html").end(page(name, [daemon.httpPort, daemon.grpcPort])));
+    server = createServer((_, response) =>
+        response.setHeader("content-type", "text/html").end(page(name, [daemon.httpPort, daemon.grpcPort])),
+    );
     await once(server.listen(0, "127.0.0.1"), "listening");
     const shown = await browser.newPage();
     await shown.goto(`http://${name}:${server.address().port}/`);
@@ -65,14 +68,20 @@ async function outcomes(name) {
 test("a page of another origin reaches no service", async () => {
     // A response to a request without CORS is opaque: the page learns nothing of it.
     const found = await outcomes("127.0.0.1");
-    assert.deepEqual([...found].filter((one) => !["failed", "opaque 0"].includes(one)), []);
+    assert.deepEqual(
+        [...found].filter((one) => !["failed", "opaque 0"].includes(one)),
+        [],
+    );
     assert.deepEqual(await daemon.calls(), []);
 });
 
 test("a page whose name is rebound to loopback reaches no service", async () => {
     // The browser takes the daemon's ports for ports of the page's site.
     const found = await outcomes("rebound.example");
-    assert.deepEqual([...found].filter((one) => !["failed", "opaque 0"].includes(one)), []);
+    assert.deepEqual(
+        [...found].filter((one) => !["failed", "opaque 0"].includes(one)),
+        [],
+    );
     assert.deepEqual(await daemon.calls(), []);
 });
 
