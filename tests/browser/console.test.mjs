@@ -43,8 +43,8 @@ async function open(origin, size = { width: 1440, height: 900 }) {
     complaints = [];
     page.on("request", (request) => requests.push(request.url()));
     page.on("pageerror", (error) => complaints.push(String(error)));
-    // A refused call is an error of the network, which the browser reports too.
-    page.on("console", (message) => message.type() === "error" && !/status of/.test(message.text()) && complaints.push(message.text()));
+    // A call that fails is an error of the network, which the browser reports too.
+    page.on("console", (message) => message.type() === "error" && !/^Failed to load resource/.test(message.text()) && complaints.push(message.text()));
     await page.goto(`${origin}/console`);
 }
 
@@ -188,6 +188,19 @@ describe("overview", () => {
         await ended;
         assert.equal(watches(), 1);
         await Promise.all([page.waitForRequest(/Watch$/), hide(false)]);
+    });
+});
+
+describe("a daemon that goes away", () => {
+    test("is said, and found again", async () => {
+        await page.getByText("serving").waitFor();
+        await page.route("**/Watch", (route) => route.abort());
+        await page.reload();
+        await page.getByText("lost", { exact: true }).waitFor();
+        assert.match(await page.getByRole("alert").textContent(), /UNREACHABLE.*does not answer/s);
+        await page.unroute("**/Watch");
+        await page.getByText("serving").waitFor();
+        await page.getByRole("alert").waitFor({ state: "detached" });
     });
 });
 
