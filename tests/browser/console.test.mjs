@@ -44,7 +44,10 @@ async function open(origin, size = { width: 1440, height: 900 }) {
     page.on("request", (request) => requests.push(request.url()));
     page.on("pageerror", (error) => complaints.push(String(error)));
     // A call that fails is an error of the network, which the browser reports too.
-    page.on("console", (message) => message.type() === "error" && !/^Failed to load resource/.test(message.text()) && complaints.push(message.text()));
+    page.on(
+        "console",
+        (message) => message.type() === "error" && !/^Failed to load resource/.test(message.text()) && complaints.push(message.text()),
+    );
     await page.goto(`${origin}/console`);
 }
 
