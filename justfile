@@ -1,7 +1,7 @@
 # Recipes of the project. `bash tests/run RECIPE` installs the tools and runs one.
 
 # Runs everything that continuous integration checks.
-ci: check test loom python translations objects http oip console monitoring deploy
+ci: check test loom python translations objects http oip browser monitoring deploy
 
 # Checks formatting, lints, spelling, retired names, documentation, and the licences and sources of dependencies.
 check:
@@ -79,9 +79,9 @@ minilm:
     cargo build --release --package accelerd --package accelctl --locked
     PYTHONPATH=tests python3 -m pytest --quiet -p summary tests/minilm
 
-# Checks that the committed console is what its source builds to, drives it in Chromium, and has pages of other sites call a daemon; downloads Chromium.
-console: build
-    ACCELERD_BIN="$(realpath "${CARGO_TARGET_DIR:-target}")/debug/accelerd" bash tests/console/run
+# Checks that the committed console is up to date, drives it in Chromium, and has pages of other sites call a daemon; downloads Chromium.
+browser: build
+    ACCELERD_BIN="$(realpath "${CARGO_TARGET_DIR:-target}")/debug/accelerd" bash tests/browser/run
 
 # Compares the parser with CPython's over libraries, packages and mutated snippets; downloads them; slow.
 conformance *ARGS:

@@ -1,6 +1,6 @@
 //! The HTTP port: the same answers, rights and limits as over gRPC, and clients that misbehave.
 
-use std::{io::BufRead, time::Duration};
+use std::time::Duration;
 
 use accelerd::{
     auth::token::Token,
@@ -359,8 +359,8 @@ async fn a_stream_of_requests_is_lines_of_json() {
     for content_type in [JSON.1, "application/x-ndjson"] {
         let request = post(embed_service::EMBED_STREAM.path(), &[("content-type", content_type)], lines);
         let body = send(&server, request).await.collect().await.expect("a body").to_bytes();
-        let mut answers: Vec<Value> =
-            body[..].lines().map(|line| serde_json::from_str(&line.expect("UTF-8")).expect("JSON")).collect();
+        let lines = std::str::from_utf8(&body).expect("UTF-8").lines();
+        let mut answers: Vec<Value> = lines.map(|line| serde_json::from_str(line).expect("JSON")).collect();
         answers.sort_by_key(|answer| answer["sequence"].to_string());
         assert_eq!(answers.len(), 2, "{answers:?}");
         assert_eq!((&answers[0]["sequence"], &answers[1]["sequence"]), (&json!("7"), &json!("8")));
@@ -406,7 +406,8 @@ async fn the_console_is_served_with_headers_that_protect_it() {
 
         // A copy is used again, and a compressed one is the same file.
         let etag = headers["etag"].to_str().expect("text");
-        let cached = send(&server, get(path, &[("if-none-match", &format!("\"other\", {etag}"))])).await;
+        let known = format!("\"other\", {etag}");
+        let cached = send(&server, get(path, &[("if-none-match", known.as_str())])).await;
         assert_eq!((cached.status(), &cached.headers()["etag"]), (StatusCode::NOT_MODIFIED, &headers["etag"]));
         assert!(cached.headers().contains_key("content-security-policy"));
         let compressed =

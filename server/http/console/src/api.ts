@@ -73,15 +73,21 @@ export async function call<T>(method: string, request: object, signal?: AbortSig
 export async function* stream<T>(method: string, requests: object[], signal?: AbortSignal): AsyncGenerator<T> {
     const type = requests.length === 1 ? "application/json" : "application/x-ndjson";
     const response = await send(method, requests.map((request) => JSON.stringify(request)).join("\n"), type, signal);
+    // Safari has no asynchronous iteration of streams.
+    const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
     let rest = "";
-    for await (const part of response.body!.pipeThrough(new TextDecoderStream())) {
-        const lines = (rest + part).split("\n");
-        rest = lines.pop()!;
-        for (const line of lines) {
-            const value = JSON.parse(line);
-            // The line of a failed stream has nothing else.
-            if (value.error && Object.keys(value).length === 1) throw failure(200, value.error, null);
-            yield value;
+    try {
+        for (let part = await reader.read(); !part.done; part = await reader.read()) {
+            const lines = (rest + part.value).split("\n");
+            rest = lines.pop()!;
+            for (const line of lines) {
+                const value = JSON.parse(line);
+                // The line of a failed stream has nothing else.
+                if (value.error && Object.keys(value).length === 1) throw failure(200, value.error, null);
+                yield value;
+            }
         }
+    } finally {
+        void reader.cancel().catch(() => {});
     }
 }

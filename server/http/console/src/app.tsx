@@ -48,16 +48,33 @@ export function App() {
     }, [id]);
     return (
         <>
-            <a class="skip" href="#main" onClick={(event) => { event.preventDefault(); heading.current?.focus(); }}>Skip to content</a>
+            <a
+                class="skip"
+                href="#main"
+                onClick={(event) => {
+                    event.preventDefault();
+                    heading.current?.focus();
+                }}
+            >
+                Skip to content
+            </a>
             <header class="top">
-                <a class="brand" href="#/overview">accelerd</a>
+                <a class="brand" href="#/overview">
+                    accelerd
+                </a>
                 <nav aria-label="Views">
-                    {VIEWS.map(([own, name]) => <a key={own} href={`#/${own}`} aria-current={own === id ? "page" : undefined}>{name}</a>)}
+                    {VIEWS.map(([own, name]) => (
+                        <a key={own} href={`#/${own}`} aria-current={own === id ? "page" : undefined}>
+                            {name}
+                        </a>
+                    ))}
                 </nav>
                 <Status />
             </header>
             <main id="main">
-                <h1 ref={heading} tabIndex={-1}>{title}</h1>
+                <h1 ref={heading} tabIndex={-1}>
+                    {title}
+                </h1>
                 {(signingIn.value || refused.value) && <SignIn />}
                 {/* Another token sees other data. */}
                 <View key={`${id} ${token.value}`} rest={rest} />
@@ -75,12 +92,20 @@ function Status() {
     const state = refused.value ? "refused" : lost.value ? "lost" : !last ? "connecting" : last.draining ? "draining" : "serving";
     return (
         <div class="status">
-            <span class={`state ${state}`} role="status">{state}</span>
+            <span class={`state ${state}`} role="status">
+                {state}
+            </span>
             {last && <span class="fact version">v{last.version}</span>}
             {last && <span class="fact">up {span(Number.parseFloat(last.uptime))}</span>}
-            {token.value
-                ? <button type="button" class="quiet" onClick={signOut}>Sign out</button>
-                : <button type="button" class="quiet" aria-expanded={signingIn.value} onClick={() => (signingIn.value = !signingIn.value)}>Sign in</button>}
+            {token.value ? (
+                <button type="button" class="quiet" onClick={signOut}>
+                    Sign out
+                </button>
+            ) : (
+                <button type="button" class="quiet" aria-expanded={signingIn.value} onClick={() => (signingIn.value = !signingIn.value)}>
+                    Sign in
+                </button>
+            )}
         </div>
     );
 }
@@ -93,11 +118,28 @@ function SignIn() {
     });
     const { pending, failure } = call.state.value;
     return (
-        <form class="signin" aria-label="Sign in" onSubmit={(event) => { event.preventDefault(); void call.start(); }}>
+        <form
+            class="signin"
+            aria-label="Sign in"
+            onSubmit={(event) => {
+                event.preventDefault();
+                void call.start();
+            }}
+        >
             <Field label="Token" hint="It stays in this tab until the tab is closed.">
-                {(id) => <input id={id} type="password" autocomplete="off" value={text.value} onInput={(event) => (text.value = event.currentTarget.value)} />}
+                {(id) => (
+                    <input
+                        id={id}
+                        type="password"
+                        autocomplete="off"
+                        value={text.value}
+                        onInput={(event) => (text.value = event.currentTarget.value)}
+                    />
+                )}
             </Field>
-            <button type="submit" disabled={pending || !text.value.trim()}>Sign in</button>
+            <button type="submit" disabled={pending || !text.value.trim()}>
+                Sign in
+            </button>
             <Failed failure={failure ?? (token.value ? undefined : refused.value)} />
         </form>
     );

@@ -21,10 +21,14 @@ function value(text: string): Value {
     if (/^[+-]?\d+$/.test(text)) return { intValue: text };
     const parsed: unknown = JSON.parse(text);
     switch (typeof parsed) {
-        case "string": return { stringValue: parsed };
-        case "boolean": return { boolValue: parsed };
-        case "number": return { doubleValue: parsed };
-        default: throw new Error(`expected a number, a "text", true or false, got ${text}`);
+        case "string":
+            return { stringValue: parsed };
+        case "boolean":
+            return { boolValue: parsed };
+        case "number":
+            return { doubleValue: parsed };
+        default:
+            throw new Error(`expected a number, a "text", true or false, got ${text}`);
     }
 }
 
@@ -35,12 +39,16 @@ export function filter(text: string): Filter | undefined {
     for (let at = 0; at < text.length;) {
         CONDITION.lastIndex = at;
         const found = CONDITION.exec(text);
-        if (!found) throw new Error(`the filter: expected FIELD = VALUE, FIELD != VALUE, FIELD < VALUE or FIELD in [VALUES], got ${text.slice(at)}`);
+        if (!found)
+            throw new Error(
+                `the filter: expected FIELD = VALUE, FIELD != VALUE, FIELD < VALUE or FIELD in [VALUES], got ${text.slice(at)}`,
+            );
         const [, field = "", test = "", given = ""] = found;
         at = CONDITION.lastIndex;
         const range = RANGES[test];
         if (range) made.must.push({ field, numberRange: { [range]: value(given) } });
-        else if (test === "in") made.must.push({ field, anyOf: { values: (JSON.parse(given) as unknown[]).map((one) => value(JSON.stringify(one))) } });
+        else if (test === "in")
+            made.must.push({ field, anyOf: { values: (JSON.parse(given) as unknown[]).map((one) => value(JSON.stringify(one))) } });
         else (test === "=" ? made.must : made.mustNot).push({ field, equals: value(given) });
     }
     return made;

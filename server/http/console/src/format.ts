@@ -34,7 +34,12 @@ export function seconds(duration: string | undefined): number {
 
 export function time(value: number): string {
     if (value === 0) return "0";
-    const units: [number, string][] = [[1e-6, "ns"], [1e-3, "µs"], [1, "ms"], [60, "s"]];
+    const units: [number, string][] = [
+        [1e-6, "ns"],
+        [1e-3, "µs"],
+        [1, "ms"],
+        [60, "s"],
+    ];
     const [limit, unit] = units.find(([limit]) => value < limit) ?? [0, ""];
     if (!unit) return span(value);
     const text = ((value / limit) * (unit === "s" ? 60 : 1000)).toPrecision(3);
@@ -43,10 +48,19 @@ export function time(value: number): string {
 
 /** A long time, such as an uptime. */
 export function span(value: number): string {
-    const parts: [number, string][] = [[Math.floor(value / 86400), "d"], [Math.floor(value / 3600) % 24, "h"],
-        [Math.floor(value / 60) % 60, "m"], [Math.floor(value) % 60, "s"]];
+    const parts: [number, string][] = [
+        [Math.floor(value / 86400), "d"],
+        [Math.floor(value / 3600) % 24, "h"],
+        [Math.floor(value / 60) % 60, "m"],
+        [Math.floor(value) % 60, "s"],
+    ];
     const first = parts.findIndex(([number]) => number > 0);
-    return first < 0 ? "0 s" : parts.slice(first, first + 2).map(([number, unit]) => `${number} ${unit}`).join(" ");
+    return first < 0
+        ? "0 s"
+        : parts
+              .slice(first, first + 2)
+              .map(([number, unit]) => `${number} ${unit}`)
+              .join(" ");
 }
 
 /** A value of an enum without its prefix, in words: `METRIC_SQUARED_L2` with `METRIC_` is `squared l2`. */

@@ -56,7 +56,9 @@ export function request(graph: Graph): object {
     return {
         inputs: Object.entries(graph.inputs).map(([name, value]) => ({ name, value: input(name, value) })),
         nodes: graph.nodes.map(({ name, op, inputs, attributes = {} }) => ({
-            name, op, inputs,
+            name,
+            op,
+            inputs,
             attributes: Object.fromEntries(Object.entries(attributes).map(([own, value]) => [own, attribute(value)])),
         })),
         outputs: graph.outputs.map((name) => ({ name })),
@@ -91,12 +93,14 @@ export function place(graph: Graph): Picture {
         return placed;
     };
     const nodes = new Map([...columnOf].map(([name, column]) => [name, put(name, column)]));
-    const edges = graph.nodes.flatMap(({ name, inputs }) => [...new Set(inputs.map(source))].flatMap((from): Placed[][] => {
-        const [start, end] = [nodes.get(from), nodes.get(name)];
-        if (!start || !end) return [];
-        const between = Array.from({ length: Math.max(0, end.column - start.column - 1) }, (_, at) => put("", start.column + 1 + at));
-        return [[start, ...between, end]];
-    }));
+    const edges = graph.nodes.flatMap(({ name, inputs }) =>
+        [...new Set(inputs.map(source))].flatMap((from): Placed[][] => {
+            const [start, end] = [nodes.get(from), nodes.get(name)];
+            if (!start || !end) return [];
+            const between = Array.from({ length: Math.max(0, end.column - start.column - 1) }, (_, at) => put("", start.column + 1 + at));
+            return [[start, ...between, end]];
+        }),
+    );
     // Rows by the mean of those before.
     const before = new Map<Placed, Placed[]>();
     for (const edge of edges) edge.slice(1).forEach((one, at) => before.set(one, [...(before.get(one) ?? []), edge[at]!]));

@@ -12,8 +12,19 @@ export interface Tensor {
 export type Element = number | bigint | boolean;
 
 const SIZES: Record<string, number> = {
-    DTYPE_F16: 2, DTYPE_BF16: 2, DTYPE_F32: 4, DTYPE_F64: 8, DTYPE_I8: 1, DTYPE_I16: 2, DTYPE_I32: 4, DTYPE_I64: 8,
-    DTYPE_U8: 1, DTYPE_U16: 2, DTYPE_U32: 4, DTYPE_U64: 8, DTYPE_BOOL: 1,
+    DTYPE_F16: 2,
+    DTYPE_BF16: 2,
+    DTYPE_F32: 4,
+    DTYPE_F64: 8,
+    DTYPE_I8: 1,
+    DTYPE_I16: 2,
+    DTYPE_I32: 4,
+    DTYPE_I64: 8,
+    DTYPE_U8: 1,
+    DTYPE_U16: 2,
+    DTYPE_U32: 4,
+    DTYPE_U64: 8,
+    DTYPE_BOOL: 1,
 };
 
 /** Elements of a tensor, decoded as they are read. */
@@ -32,19 +43,32 @@ export class Elements {
         const size = SIZES[this.tensor.dtype] ?? 1;
         const at = index * size;
         switch (this.tensor.dtype) {
-            case "DTYPE_F16": return half(this.view.getUint16(at, true));
-            case "DTYPE_BF16": return bf16(this.view.getUint16(at, true));
-            case "DTYPE_F32": return this.view.getFloat32(at, true);
-            case "DTYPE_F64": return this.view.getFloat64(at, true);
-            case "DTYPE_I8": return this.view.getInt8(at);
-            case "DTYPE_I16": return this.view.getInt16(at, true);
-            case "DTYPE_I32": return this.view.getInt32(at, true);
-            case "DTYPE_I64": return this.view.getBigInt64(at, true);
-            case "DTYPE_U16": return this.view.getUint16(at, true);
-            case "DTYPE_U32": return this.view.getUint32(at, true);
-            case "DTYPE_U64": return this.view.getBigUint64(at, true);
-            case "DTYPE_BOOL": return this.view.getUint8(at) !== 0;
-            default: return this.view.getUint8(at);
+            case "DTYPE_F16":
+                return half(this.view.getUint16(at, true));
+            case "DTYPE_BF16":
+                return bf16(this.view.getUint16(at, true));
+            case "DTYPE_F32":
+                return this.view.getFloat32(at, true);
+            case "DTYPE_F64":
+                return this.view.getFloat64(at, true);
+            case "DTYPE_I8":
+                return this.view.getInt8(at);
+            case "DTYPE_I16":
+                return this.view.getInt16(at, true);
+            case "DTYPE_I32":
+                return this.view.getInt32(at, true);
+            case "DTYPE_I64":
+                return this.view.getBigInt64(at, true);
+            case "DTYPE_U16":
+                return this.view.getUint16(at, true);
+            case "DTYPE_U32":
+                return this.view.getUint32(at, true);
+            case "DTYPE_U64":
+                return this.view.getBigUint64(at, true);
+            case "DTYPE_BOOL":
+                return this.view.getUint8(at) !== 0;
+            default:
+                return this.view.getUint8(at);
         }
     }
 }
@@ -79,20 +103,34 @@ interface Float16View extends DataView {
 function write(view: DataView, dtype: string, at: number, value: Element | string): void {
     const number = Number(value);
     switch (dtype) {
-        case "DTYPE_BF16": return view.setUint16(at, bf16Bits(number), true);
-        case "DTYPE_F32": return view.setFloat32(at, number, true);
-        case "DTYPE_F64": return view.setFloat64(at, number, true);
-        case "DTYPE_I8": return view.setInt8(at, number);
-        case "DTYPE_I16": return view.setInt16(at, number, true);
-        case "DTYPE_I32": return view.setInt32(at, number, true);
-        case "DTYPE_I64": return view.setBigInt64(at, BigInt(value), true);
-        case "DTYPE_U8": return view.setUint8(at, number);
-        case "DTYPE_U16": return view.setUint16(at, number, true);
-        case "DTYPE_U32": return view.setUint32(at, number, true);
-        case "DTYPE_U64": return view.setBigUint64(at, BigInt(value), true);
-        case "DTYPE_BOOL": return view.setUint8(at, value === "false" || !value ? 0 : 1);
-        case "DTYPE_F16": return (view as Float16View).setFloat16(at, number, true);
-        default: throw new Error(`unknown type ${dtype}`);
+        case "DTYPE_BF16":
+            return view.setUint16(at, bf16Bits(number), true);
+        case "DTYPE_F32":
+            return view.setFloat32(at, number, true);
+        case "DTYPE_F64":
+            return view.setFloat64(at, number, true);
+        case "DTYPE_I8":
+            return view.setInt8(at, number);
+        case "DTYPE_I16":
+            return view.setInt16(at, number, true);
+        case "DTYPE_I32":
+            return view.setInt32(at, number, true);
+        case "DTYPE_I64":
+            return view.setBigInt64(at, BigInt(value), true);
+        case "DTYPE_U8":
+            return view.setUint8(at, number);
+        case "DTYPE_U16":
+            return view.setUint16(at, number, true);
+        case "DTYPE_U32":
+            return view.setUint32(at, number, true);
+        case "DTYPE_U64":
+            return view.setBigUint64(at, BigInt(value), true);
+        case "DTYPE_BOOL":
+            return view.setUint8(at, value === "false" || !value ? 0 : 1);
+        case "DTYPE_F16":
+            return (view as Float16View).setFloat16(at, number, true);
+        default:
+            throw new Error(`unknown type ${dtype}`);
     }
 }
 
@@ -114,7 +152,10 @@ const MOST = 1 << 22;
 export function written(text: string, dtype: string): Tensor {
     const made = /^\s*(zeros|ones|arange|random)\s*\(([\d\s,]*)\)\s*$/.exec(text);
     if (!made) return nested(JSON.parse(text), dtype, text);
-    const shape = made[2]!.split(",").filter((part) => part.trim()).map(Number);
+    const shape = made[2]!
+        .split(",")
+        .filter((part) => part.trim())
+        .map(Number);
     const length = shape.reduce((product, extent) => product * extent, 1);
     if (length > MOST) throw new Error(`expected at most ${MOST} elements, got ${length}`);
     return tensor(dtype, shape, fill(made[1]!, length, /_F|BF/.test(dtype)));

@@ -31,7 +31,10 @@ export class Tree {
     private readonly values: [Uint8Array, Uint32Array, Uint32Array];
     private readonly extra: Uint8Array;
 
-    constructor(response: ParseResponse, private readonly positions: Positions) {
+    constructor(
+        response: ParseResponse,
+        private readonly positions: Positions,
+    ) {
         const { nodes, names, values } = response;
         this.kinds = decode(nodes?.kinds);
         this.fields = decode(nodes?.fields);
@@ -84,23 +87,52 @@ export class Tree {
         const start = starts[at]!;
         const end = ends[at]!;
         const length = this.positions.length;
-        return start < length ? this.positions.slice(start, end) : new TextDecoder().decode(this.extra.subarray(start - length, end - length));
+        return start < length
+            ? this.positions.slice(start, end)
+            : new TextDecoder().decode(this.extra.subarray(start - length, end - length));
     }
 
     /** What a row has besides its kind: a name, an operator, a value. */
     detail(row: number): string {
         const aux = this.aux[row]!;
         switch (NodeKind[this.kinds[row]!]) {
-            case "NAME": case "ATTRIBUTE": return `${this.text(this.names, aux >>> 2)} ${CONTEXTS[aux & 3] ?? ""}`;
-            case "SUBSCRIPT": case "STARRED": case "LIST": case "TUPLE": return CONTEXTS[aux] ?? "";
-            case "FUNCTION_DEF": case "ASYNC_FUNCTION_DEF": case "CLASS_DEF": case "ARG": case "TYPE_VAR": case "PARAM_SPEC":
-            case "TYPE_VAR_TUPLE": case "IDENTIFIER": case "KEYWORD": case "EXCEPT_HANDLER": case "MATCH_STAR": case "MATCH_AS":
-            case "MATCH_MAPPING": return aux === NONE ? "" : this.text(this.names, aux);
-            case "BOOL_OP": case "BIN_OP": case "UNARY_OP": case "AUG_ASSIGN": case "COMPARE_OP": return pascal(Operator[aux] ?? "");
-            case "CONSTANT": case "MATCH_SINGLETON": return CONSTANTS[aux] ?? this.constant(aux);
-            case "IMPORT_FROM": return aux ? `level ${aux}` : "";
-            case "COMPREHENSION": return aux ? "async" : "";
-            default: return "";
+            case "NAME":
+            case "ATTRIBUTE":
+                return `${this.text(this.names, aux >>> 2)} ${CONTEXTS[aux & 3] ?? ""}`;
+            case "SUBSCRIPT":
+            case "STARRED":
+            case "LIST":
+            case "TUPLE":
+                return CONTEXTS[aux] ?? "";
+            case "FUNCTION_DEF":
+            case "ASYNC_FUNCTION_DEF":
+            case "CLASS_DEF":
+            case "ARG":
+            case "TYPE_VAR":
+            case "PARAM_SPEC":
+            case "TYPE_VAR_TUPLE":
+            case "IDENTIFIER":
+            case "KEYWORD":
+            case "EXCEPT_HANDLER":
+            case "MATCH_STAR":
+            case "MATCH_AS":
+            case "MATCH_MAPPING":
+                return aux === NONE ? "" : this.text(this.names, aux);
+            case "BOOL_OP":
+            case "BIN_OP":
+            case "UNARY_OP":
+            case "AUG_ASSIGN":
+            case "COMPARE_OP":
+                return pascal(Operator[aux] ?? "");
+            case "CONSTANT":
+            case "MATCH_SINGLETON":
+                return CONSTANTS[aux] ?? this.constant(aux);
+            case "IMPORT_FROM":
+                return aux ? `level ${aux}` : "";
+            case "COMPREHENSION":
+                return aux ? "async" : "";
+            default:
+                return "";
         }
     }
 

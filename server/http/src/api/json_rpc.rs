@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(sequences("{\"sequence\": 1}\n{\"sequence\":\n2}\n\n").expect("it is valid"), [1, 2]);
         assert_eq!(sequences(" \n").expect("it is valid"), Vec::<u64>::new());
         for (text, said) in
-            [("{\"sequence\": 1}\n{\"seq\": 2}", "line 2"), ("{} x", "EmbedStreamRequest"), ("[", "EOF")]
+            [("{\"sequence\": 1}\n{\"seq\": 2}", "line 2"), ("{} x", "EmbedStreamRequest"), ("[", "EmbedStreamRequest")]
         {
             let refusal = sequences(text).expect_err("it is refused");
             assert!(refusal.message.contains(said), "{}", refusal.message);

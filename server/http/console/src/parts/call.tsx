@@ -50,23 +50,41 @@ export function useCall<A extends unknown[], T>(run: (signal: AbortSignal, ...ar
 /** A failure as the daemon says it. */
 export function Failed({ failure }: { failure: Failure | undefined }) {
     if (!failure) return null;
-    const facts = [failure.reason, failure.field && `field ${failure.field}`, failure.status > 0 && `HTTP ${failure.status}`,
-        failure.retryAfter && `retry after ${failure.retryAfter} s`].filter(Boolean);
+    const facts = [
+        failure.reason,
+        failure.field && `field ${failure.field}`,
+        failure.status > 0 && `HTTP ${failure.status}`,
+        failure.retryAfter && `retry after ${failure.retryAfter} s`,
+    ].filter(Boolean);
     return (
         <div class="failure" role="alert">
             <strong>{failure.code}</strong>
-            {facts.map((fact) => <span class="fact" key={fact}>{fact}</span>)}
+            {facts.map((fact) => (
+                <span class="fact" key={fact}>
+                    {fact}
+                </span>
+            ))}
             <p>{failure.message}</p>
         </div>
     );
 }
 
 /** The state of a call in words, and its failure. */
-export function Outcome<T>({ of, busy = "Running…", hideTime = false }: { of: ReadonlySignal<CallState<T>>; busy?: string; hideTime?: boolean }) {
+export function Outcome<T>({
+    of,
+    busy = "Running…",
+    hideTime = false,
+}: {
+    of: ReadonlySignal<CallState<T>>;
+    busy?: string;
+    hideTime?: boolean;
+}) {
     const { pending, failure, took } = of.value;
     return (
         <>
-            <p class={hideTime ? "outcome brief" : "outcome"} role="status">{pending ? busy : took !== undefined && !hideTime ? `Answered in ${time(took)}` : ""}</p>
+            <p class={hideTime ? "outcome brief" : "outcome"} role="status">
+                {pending ? busy : took !== undefined && !hideTime ? `Answered in ${time(took)}` : ""}
+            </p>
             <Failed failure={failure} />
         </>
     );

@@ -58,14 +58,23 @@ export function Editor({ label, text, rows = 16, range, onSubmit }: Props) {
                     </pre>
                 )}
             </div>
-            <textarea ref={area} aria-label={label} rows={rows} wrap="off" spellcheck={false} autocapitalize="off" autocomplete="off"
-                value={text.value} onInput={(event) => (text.value = event.currentTarget.value)}
+            <textarea
+                ref={area}
+                aria-label={label}
+                rows={rows}
+                wrap="off"
+                spellcheck={false}
+                autocapitalize="off"
+                autocomplete="off"
+                value={text.value}
+                onInput={(event) => (text.value = event.currentTarget.value)}
                 onScroll={follow}
                 onKeyDown={(event) => {
                     if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || !onSubmit) return;
                     event.preventDefault();
                     onSubmit();
-                }} />
+                }}
+            />
         </div>
     );
 }
@@ -87,7 +96,11 @@ function Gutter({ text, top }: { text: Signal<string>; top: Signal<number> }) {
 
 /** Text to read, such as a file. */
 export function Listing({ label, text }: { label: string; text: string }) {
-    return <pre class="listing" tabIndex={0} role="region" aria-label={label}>{text}</pre>;
+    return (
+        <pre class="listing" tabIndex={0} role="region" aria-label={label}>
+            {text}
+        </pre>
+    );
 }
 
 /** The range of a place that has a line, from 1, and a column in characters, from 0. */

@@ -7,31 +7,48 @@ export function Section({ title, note, children }: { title: string; note?: Compo
     const id = useId();
     return (
         <section aria-labelledby={id}>
-            <header><h2 id={id}>{title}</h2> {note !== undefined && <p class="note">{note}</p>}</header>
+            <header>
+                <h2 id={id}>{title}</h2> {note !== undefined && <p class="note">{note}</p>}
+            </header>
             {children}
         </section>
     );
 }
 
 /** A table that scrolls within the page, with a row header in its first column. Columns with `#` before their names have numbers. */
-export function Table({ label, columns, rows, empty }: {
-    label: string; columns: string[]; rows: ComponentChildren[][]; empty?: string;
-}) {
+export function Table({ label, columns, rows, empty }: { label: string; columns: string[]; rows: ComponentChildren[][]; empty?: string }) {
     if (rows.length === 0) return <p class="empty">{empty ?? "None."}</p>;
     const isNumber = columns.map((column) => column.startsWith("#"));
     return (
         <div class="table" role="group" aria-label={label} tabIndex={0}>
             <table>
                 <thead>
-                    <tr>{columns.map((column, at) => (
-                        <th key={at} scope="col" class={isNumber[at] ? "number" : ""}>{column.replace("#", "")}</th>
-                    ))}</tr>
+                    <tr>
+                        {columns.map((column, at) => (
+                            <th key={at} scope="col" class={isNumber[at] ? "number" : ""}>
+                                {column.replace("#", "")}
+                            </th>
+                        ))}
+                    </tr>
                 </thead>
                 <tbody>
                     {rows.map((row, at) => (
-                        <tr key={at}>{row.map((cell, column) => (column === 0
-                            ? <th key={column} scope="row">{cell}</th>
-                            : <td key={column} class={`${isNumber[column] ? "number" : ""} ${cell === "0" || cell === "—" ? "nil" : ""}`}>{cell}</td>))}</tr>
+                        <tr key={at}>
+                            {row.map((cell, column) =>
+                                column === 0 ? (
+                                    <th key={column} scope="row">
+                                        {cell}
+                                    </th>
+                                ) : (
+                                    <td
+                                        key={column}
+                                        class={`${isNumber[column] ? "number" : ""} ${cell === "0" || cell === "—" ? "nil" : ""}`}
+                                    >
+                                        {cell}
+                                    </td>
+                                ),
+                            )}
+                        </tr>
                     ))}
                 </tbody>
             </table>
@@ -42,7 +59,12 @@ export function Table({ label, columns, rows, empty }: {
 export function Facts({ of }: { of: [string, ComponentChildren][] }) {
     return (
         <dl class="facts">
-            {of.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}
+            {of.map(([name, value]) => (
+                <div key={name}>
+                    <dt>{name}</dt>
+                    <dd>{value}</dd>
+                </div>
+            ))}
         </dl>
     );
 }

@@ -47,7 +47,8 @@ export function Rows(props: Props) {
         const element = box.current;
         if (!element) return;
         if (index * height < element.scrollTop) element.scrollTop = index * height;
-        else if ((index + 1) * height > element.scrollTop + element.clientHeight) element.scrollTop = (index + 1) * height - element.clientHeight;
+        else if ((index + 1) * height > element.scrollTop + element.clientHeight)
+            element.scrollTop = (index + 1) * height - element.clientHeight;
     };
     useEffect(() => {
         if (active >= 0) reveal(active);
@@ -63,7 +64,12 @@ export function Rows(props: Props) {
 
     const onKeyDown = (event: KeyboardEvent) => {
         const moves: Record<string, number> = {
-            ArrowDown: active + 1, ArrowUp: active - 1, PageDown: active + page, PageUp: active - page, Home: 0, End: shown - 1,
+            ArrowDown: active + 1,
+            ArrowUp: active - 1,
+            PageDown: active + page,
+            PageUp: active - page,
+            Home: 0,
+            End: shown - 1,
         };
         const to = moves[event.key];
         if (to !== undefined && onActive) onActive(Math.max(0, Math.min(shown - 1, to)));
@@ -72,17 +78,33 @@ export function Rows(props: Props) {
     };
 
     const list = (
-        <div class={`rows ${props.class ?? ""}`} style={{ "--content": `${shown * height + 2}px` }} role={role} aria-label={label} tabIndex={0} ref={box} onKeyDown={onKeyDown}
+        <div
+            class={`rows ${props.class ?? ""}`}
+            style={{ "--content": `${shown * height + 2}px` }}
+            role={role}
+            aria-label={label}
+            tabIndex={0}
+            ref={box}
+            onKeyDown={onKeyDown}
             onScroll={(event) => (top.value = event.currentTarget.scrollTop)}
-            aria-activedescendant={onActive && active >= first && active < last ? `${id}-${active}` : undefined}>
+            aria-activedescendant={onActive && active >= first && active < last ? `${id}-${active}` : undefined}
+        >
             <div role="presentation" class="extent" style={{ height: `${shown * height}px` }}>
                 <div role="presentation" class="window" style={{ transform: `translateY(${first * height}px)` }}>
                     {Array.from({ length: Math.max(0, last - first) }, (_, at) => first + at).map((index) => (
-                        <div key={index} id={`${id}-${index}`} role={ITEM[role]} class="row" style={{ height: `${height}px` }}
-                            aria-setsize={role === "tree" ? undefined : count} aria-posinset={role === "tree" ? undefined : index + 1}
+                        <div
+                            key={index}
+                            id={`${id}-${index}`}
+                            role={ITEM[role]}
+                            class="row"
+                            style={{ height: `${height}px` }}
+                            aria-setsize={role === "tree" ? undefined : count}
+                            aria-posinset={role === "tree" ? undefined : index + 1}
                             aria-selected={onActive && role !== "list" ? index === active : undefined}
                             aria-current={onActive && role === "list" && index === active ? "true" : undefined}
-                            onClick={onActive && (() => onActive(index))} {...attributes?.(index)}>
+                            onClick={onActive && (() => onActive(index))}
+                            {...attributes?.(index)}
+                        >
                             {render(index)}
                         </div>
                     ))}
@@ -90,5 +112,14 @@ export function Rows(props: Props) {
             </div>
         </div>
     );
-    return shown < count ? <>{list}<p class="note">The first {shown.toLocaleString("en-US")} of {count.toLocaleString("en-US")}.</p></> : list;
+    return shown < count ? (
+        <>
+            {list}
+            <p class="note">
+                The first {shown.toLocaleString("en-US")} of {count.toLocaleString("en-US")}.
+            </p>
+        </>
+    ) : (
+        list
+    );
 }

@@ -14,7 +14,10 @@ export interface Tab {
 export function Tabs({ label, tabs }: { label: string; tabs: Tab[] }) {
     const id = useId();
     const chosen = useSignal("");
-    const current = Math.max(0, tabs.findIndex((tab) => tab.name === chosen.value));
+    const current = Math.max(
+        0,
+        tabs.findIndex((tab) => tab.name === chosen.value),
+    );
     const onKeyDown = (event: KeyboardEvent & { currentTarget: HTMLElement }) => {
         const to = { ArrowRight: current + 1, ArrowLeft: current - 1, Home: 0, End: tabs.length - 1 }[event.key];
         if (to === undefined) return;
@@ -27,13 +30,25 @@ export function Tabs({ label, tabs }: { label: string; tabs: Tab[] }) {
         <div class="tabs">
             <div role="tablist" aria-label={label} onKeyDown={onKeyDown}>
                 {tabs.map(({ name, note }, index) => (
-                    <button key={name} type="button" role="tab" id={`${id}-${index}`} aria-selected={index === current}
-                        aria-controls={`${id}-panel`} tabIndex={index === current ? 0 : -1} onClick={() => (chosen.value = name)}>
-                        {name}{note && " "}{note && <span class="note">{note}</span>}
+                    <button
+                        key={name}
+                        type="button"
+                        role="tab"
+                        id={`${id}-${index}`}
+                        aria-selected={index === current}
+                        aria-controls={`${id}-panel`}
+                        tabIndex={index === current ? 0 : -1}
+                        onClick={() => (chosen.value = name)}
+                    >
+                        {name}
+                        {note && " "}
+                        {note && <span class="note">{note}</span>}
                     </button>
                 ))}
             </div>
-            <div role="tabpanel" id={`${id}-panel`} aria-labelledby={`${id}-${current}`} key={tabs[current]?.name}>{tabs[current]?.panel()}</div>
+            <div role="tabpanel" id={`${id}-panel`} aria-labelledby={`${id}-${current}`} key={tabs[current]?.name}>
+                {tabs[current]?.panel()}
+            </div>
         </div>
     );
 }

@@ -16,20 +16,38 @@ export function TensorView({ name, of }: { name: string; of: Tensor }) {
     const rows = Math.ceil(elements.length / width);
     return (
         <figure class="tensor">
-            <figcaption>{name} <span class="note">{dtypeName(of.dtype)} {shapeName(of.shape)}</span></figcaption>
-            {elements.length === 1 ? <p class="value">{number(elements.at(0))}</p> : (
-                <Rows label={`Elements of ${name}`} role="list" height={22} count={rows} class="elements" empty="The tensor has no elements."
+            <figcaption>
+                {name}{" "}
+                <span class="note">
+                    {dtypeName(of.dtype)} {shapeName(of.shape)}
+                </span>
+            </figcaption>
+            {elements.length === 1 ? (
+                <p class="value">{number(elements.at(0))}</p>
+            ) : (
+                <Rows
+                    label={`Elements of ${name}`}
+                    role="list"
+                    height={22}
+                    count={rows}
+                    class="elements"
+                    empty="The tensor has no elements."
                     render={(row) => {
                         const end = Math.min(elements.length, (row + 1) * width);
                         const shown = Math.min(end, row * width + COLUMNS);
                         return (
                             <>
                                 <span class="rank">{index(row * width, elements.shape)}</span>
-                                {Array.from({ length: shown - row * width }, (_, at) => <span class="element" key={at}>{short(elements.at(row * width + at))}</span>)}
+                                {Array.from({ length: shown - row * width }, (_, at) => (
+                                    <span class="element" key={at}>
+                                        {short(elements.at(row * width + at))}
+                                    </span>
+                                ))}
                                 {end > shown && <span class="note">and {count(end - shown)} more</span>}
                             </>
                         );
-                    }} />
+                    }}
+                />
             )}
         </figure>
     );

@@ -24,8 +24,15 @@ def gauss(x: float, mean: float, deviation: float) -> float:
     return math.exp(-0.5 * z * z) / (deviation * math.sqrt(2.0 * math.pi))
 `;
 
-const DIALECTS: [string, string][] = [["KERNEL_DIALECT_UNSPECIFIED", "By its decorators"], ["KERNEL_DIALECT_PYTHON", "Python"], ["KERNEL_DIALECT_WARP", "Warp"]];
-const DEVICES: [string, string][] = [["KERNEL_DEVICE_CPU", "CPU"], ["KERNEL_DEVICE_CUDA", "GPU"]];
+const DIALECTS: [string, string][] = [
+    ["KERNEL_DIALECT_UNSPECIFIED", "By its decorators"],
+    ["KERNEL_DIALECT_PYTHON", "Python"],
+    ["KERNEL_DIALECT_WARP", "Warp"],
+];
+const DEVICES: [string, string][] = [
+    ["KERNEL_DEVICE_CPU", "CPU"],
+    ["KERNEL_DEVICE_CUDA", "GPU"],
+];
 
 const kept = { text: undefined as Signal<string> | undefined };
 
@@ -53,17 +60,36 @@ export function Kernels() {
         <>
             <div class="halves">
                 <Section title="Source" note="Python; each annotated function, or each function with a decorator of Warp, is a kernel.">
-                    <form class="controls" aria-label="Translate" onSubmit={(event) => { event.preventDefault(); void translate.start(); }}>
+                    <form
+                        class="controls"
+                        aria-label="Translate"
+                        onSubmit={(event) => {
+                            event.preventDefault();
+                            void translate.start();
+                        }}
+                    >
                         <Choice label="Dialect" of={dialect} among={DIALECTS} />
-                        <button type="submit" disabled={translate.state.value.pending}>Translate</button>
+                        <button type="submit" disabled={translate.state.value.pending}>
+                            Translate
+                        </button>
                     </form>
-                    <Editor label="Source of the kernels" text={text} rows={20} range={range.value} onSubmit={() => void translate.start()} />
+                    <Editor
+                        label="Source of the kernels"
+                        text={text}
+                        rows={20}
+                        range={range.value}
+                        onSubmit={() => void translate.start()}
+                    />
                 </Section>
                 <Section title="Translation">
                     <Outcome of={translate.state} busy="Translating…" />
                     {found && found.diagnostics.length > 0 && <Diagnostics of={found.diagnostics} />}
-                    {found?.kernels.map((kernel) => <Translated key={kernel.name} of={kernel} />)}
-                    {!found && !translate.state.value.pending && <p class="empty">Translate the source to see it as CUDA C++ and as WebAssembly.</p>}
+                    {found?.kernels.map((kernel) => (
+                        <Translated key={kernel.name} of={kernel} />
+                    ))}
+                    {!found && !translate.state.value.pending && (
+                        <p class="empty">Translate the source to see it as CUDA C++ and as WebAssembly.</p>
+                    )}
                 </Section>
             </div>
             {found && found.kernels.length > 0 && <Run key={`${found.dialect} ${found.source}`} of={found} />}
@@ -77,7 +103,11 @@ export function Choice({ label, of, among }: { label: string; of: Signal<string>
         <Field label={label}>
             {(id) => (
                 <select id={id} value={of.value} onChange={(event) => (of.value = event.currentTarget.value)}>
-                    {among.map(([value, name]) => <option key={value} value={value}>{name}</option>)}
+                    {among.map(([value, name]) => (
+                        <option key={value} value={value}>
+                            {name}
+                        </option>
+                    ))}
                 </select>
             )}
         </Field>
@@ -91,7 +121,11 @@ function Diagnostics({ of }: { of: KernelDiagnostic[] }) {
                 <li class="failure" key={at}>
                     <strong>{one.code}</strong>
                     {one.kernel && <span class="fact">{one.kernel}</span>}
-                    {one.line > 0 && <span class="fact">line {one.line}, column {one.column}</span>}
+                    {one.line > 0 && (
+                        <span class="fact">
+                            line {one.line}, column {one.column}
+                        </span>
+                    )}
                     <p>{one.message}</p>
                 </li>
             ))}
@@ -108,9 +142,15 @@ function paramType(param: KernelParam): string {
 function Translated({ of }: { of: TranslatedKernel }) {
     return (
         <>
-            <h3>{of.name}<span class="note">{of.bitExact ? "the same bits on every device" : "last bits differ between devices"}</span></h3>
+            <h3>
+                {of.name}
+                <span class="note">{of.bitExact ? "the same bits on every device" : "last bits differ between devices"}</span>
+            </h3>
             <Facts of={of.params.map((param): [string, string] => [param.name, paramType(param)])} />
-            <Tabs label={`Files of ${of.name}`} tabs={of.files.map((file) => ({ name: file.name, panel: () => <File name={file.name} content={file.content} /> }))} />
+            <Tabs
+                label={`Files of ${of.name}`}
+                tabs={of.files.map((file) => ({ name: file.name, panel: () => <File name={file.name} content={file.content} /> }))}
+            />
         </>
     );
 }
@@ -127,7 +167,9 @@ function File({ name, content }: { name: string; content: string }) {
         <>
             <div class="controls">
                 <span class="note">{bytes(data.length)}</span>
-                <button type="button" class="quiet" onClick={save}>Save</button>
+                <button type="button" class="quiet" onClick={save}>
+                    Save
+                </button>
             </div>
             <Listing label={name} text={name.endsWith(".wasm") ? hex(data) : new TextDecoder().decode(data)} />
         </>
@@ -155,7 +197,11 @@ function Run({ of }: { of: Translation }) {
     const kernel = compile.state.value.value;
     return (
         <Section title="Run" note="Arguments are numbers, nested lists, or one of arange(n), random(n, m), ones(n) and zeros(n, m).">
-            {of.kernels.length > 1 && <div class="controls"><Choice label="Kernel" of={name} among={of.kernels.map((one) => [one.name, one.name])} /></div>}
+            {of.kernels.length > 1 && (
+                <div class="controls">
+                    <Choice label="Kernel" of={name} among={of.kernels.map((one) => [one.name, one.name])} />
+                </div>
+            )}
             <Outcome of={compile.state} busy="Compiling…" hideTime />
             {kernel?.name === name.value && <Launch key={kernel.id} kernel={kernel} />}
         </Section>
@@ -165,34 +211,71 @@ function Run({ of }: { of: Translation }) {
 function Launch({ kernel }: { kernel: Kernel }) {
     const writesOnly = (param: KernelParam) => kernel.dialect === "KERNEL_DIALECT_PYTHON" && kernel.writtenArrays.includes(param.name);
     const given = kernel.params.filter((param) => !writesOnly(param));
-    const first = (param: KernelParam) => (param.dims ? `random(${Array(param.dims).fill(param.dims > 1 ? 64 : 1024).join(", ")})` : "1");
+    const first = (param: KernelParam) =>
+        param.dims
+            ? `random(${Array(param.dims)
+                  .fill(param.dims > 1 ? 64 : 1024)
+                  .join(", ")})`
+            : "1";
     const texts = useSignal<Record<string, string>>(Object.fromEntries(given.map((param) => [param.name, first(param)])));
     const isPython = kernel.dialect === "KERNEL_DIALECT_PYTHON";
     const grid = useSignal(isPython ? "" : Array(kernel.gridDims).fill("1024").join(", "));
     const device = useSignal(DEVICES[0]![0]);
     const request = () => ({
-        kernelId: kernel.id, device: device.value,
-        grid: grid.value.split(",").map((part) => part.trim()).filter(Boolean),
-        arguments: given.filter((param) => texts.value[param.name]?.trim()).map((param) => ({
-            name: param.name, value: argument(param, texts.value[param.name]!),
-        })),
+        kernelId: kernel.id,
+        device: device.value,
+        grid: grid.value
+            .split(",")
+            .map((part) => part.trim())
+            .filter(Boolean),
+        arguments: given
+            .filter((param) => texts.value[param.name]?.trim())
+            .map((param) => ({
+                name: param.name,
+                value: argument(param, texts.value[param.name]!),
+            })),
     });
     const launch = useCall(async (signal) => call<LaunchResponse>("KernelService/Launch", request(), signal));
     const benchmark = useCall(async (signal) => call<BenchmarkResponse>("KernelService/Benchmark", { launch: request() }, signal));
     return (
         <>
-            <form class="controls" aria-label="Run" onSubmit={(event) => { event.preventDefault(); void launch.start(); }}>
+            <form
+                class="controls"
+                aria-label="Run"
+                onSubmit={(event) => {
+                    event.preventDefault();
+                    void launch.start();
+                }}
+            >
                 {given.map((param) => (
                     <Field key={param.name} label={`${param.name}: ${paramType(param)}`}>
-                        {(id) => <input id={id} class="code" value={texts.value[param.name]} onInput={(event) => (texts.value = { ...texts.value, [param.name]: event.currentTarget.value })} />}
+                        {(id) => (
+                            <input
+                                id={id}
+                                class="code"
+                                value={texts.value[param.name]}
+                                onInput={(event) => (texts.value = { ...texts.value, [param.name]: event.currentTarget.value })}
+                            />
+                        )}
                     </Field>
                 ))}
                 <Field label="Grid" {...(isPython && { hint: "one thread for each element if empty" })}>
-                    {(id) => <input id={id} class="code short" value={grid.value} onInput={(event) => (grid.value = event.currentTarget.value)} />}
+                    {(id) => (
+                        <input
+                            id={id}
+                            class="code short"
+                            value={grid.value}
+                            onInput={(event) => (grid.value = event.currentTarget.value)}
+                        />
+                    )}
                 </Field>
                 <Choice label="On" of={device} among={DEVICES} />
-                <button type="submit" disabled={launch.state.value.pending}>Run</button>
-                <button type="button" class="quiet" disabled={benchmark.state.value.pending} onClick={() => benchmark.start()}>Time it</button>
+                <button type="submit" disabled={launch.state.value.pending}>
+                    Run
+                </button>
+                <button type="button" class="quiet" disabled={benchmark.state.value.pending} onClick={() => benchmark.start()}>
+                    Time it
+                </button>
             </form>
             <Outcome of={launch.state} />
             {launch.state.value.value && <Launched of={launch.state.value.value} />}
@@ -208,17 +291,36 @@ function argument(param: KernelParam, text: string) {
 }
 
 function Fault({ of }: { of: KernelFault }) {
-    const where = [of.line > 0 && `line ${of.line}, column ${of.column}`, `thread ${of.thread}`, of.array && `array ${of.array}`,
-        of.variable && `variable ${of.variable}`, Number(of.extent) > 0 && `index ${of.index} of ${of.extent}`].filter(Boolean);
-    return <div class="failure" role="alert"><strong>{words(of.kind, "KERNEL_FAULT_KIND_")}</strong><p>{where.join(", ")}</p></div>;
+    const where = [
+        of.line > 0 && `line ${of.line}, column ${of.column}`,
+        `thread ${of.thread}`,
+        of.array && `array ${of.array}`,
+        of.variable && `variable ${of.variable}`,
+        Number(of.extent) > 0 && `index ${of.index} of ${of.extent}`,
+    ].filter(Boolean);
+    return (
+        <div class="failure" role="alert">
+            <strong>{words(of.kind, "KERNEL_FAULT_KIND_")}</strong>
+            <p>{where.join(", ")}</p>
+        </div>
+    );
 }
 
 function Launched({ of }: { of: LaunchResponse }) {
     return (
         <>
             {of.fault && <Fault of={of.fault} />}
-            <Facts of={[["Threads ran for", time(seconds(of.executionTime))], ["On", words(of.device, "KERNEL_DEVICE_")]]} />
-            <div class="tensors">{of.outputs.map(({ name, value }) => <TensorView key={name} name={name} of={value} />)}</div>
+            <Facts
+                of={[
+                    ["Threads ran for", time(seconds(of.executionTime))],
+                    ["On", words(of.device, "KERNEL_DEVICE_")],
+                ]}
+            />
+            <div class="tensors">
+                {of.outputs.map(({ name, value }) => (
+                    <TensorView key={name} name={name} of={value} />
+                ))}
+            </div>
         </>
     );
 }
@@ -229,14 +331,31 @@ function Timed({ of }: { of: BenchmarkResponse }) {
     return (
         <div class="timed">
             {of.fault && <Fault of={of.fault} />}
-            <Facts of={[
-                ["Verdict", <span class={passed ? "good" : "bad"}>{words(of.verdict, "BENCHMARK_VERDICT_")}</span>],
-                ["Median", time(seconds(of.medianTime))], ["10th to 90th percentile", `${time(seconds(of.p10Time))} to ${time(seconds(of.p90Time))}`],
-                ["Shortest plausible", time(seconds(of.minTime))], ["Threads", `${count(of.threadCount)}, ${rate(of.threadsPerSecond)} per second`],
-                ["Arrays", `${bytes(of.arrayBytes)}, ${bytes(of.bytesPerSecond)}/s`], [`${times.length} runs`, <Bars values={times} />],
-            ]} />
-            {of.mismatches.length > 0 && <Table label="Mismatches" columns={["Array", "#Run", "#Elements", "#First", "#Actual", "#Expected"]}
-                rows={of.mismatches.map((one) => [one.output, one.run, count(one.failedCount), count(one.index), number(one.actual), number(one.expected)])} />}
+            <Facts
+                of={[
+                    ["Verdict", <span class={passed ? "good" : "bad"}>{words(of.verdict, "BENCHMARK_VERDICT_")}</span>],
+                    ["Median", time(seconds(of.medianTime))],
+                    ["10th to 90th percentile", `${time(seconds(of.p10Time))} to ${time(seconds(of.p90Time))}`],
+                    ["Shortest plausible", time(seconds(of.minTime))],
+                    ["Threads", `${count(of.threadCount)}, ${rate(of.threadsPerSecond)} per second`],
+                    ["Arrays", `${bytes(of.arrayBytes)}, ${bytes(of.bytesPerSecond)}/s`],
+                    [`${times.length} runs`, <Bars values={times} />],
+                ]}
+            />
+            {of.mismatches.length > 0 && (
+                <Table
+                    label="Mismatches"
+                    columns={["Array", "#Run", "#Elements", "#First", "#Actual", "#Expected"]}
+                    rows={of.mismatches.map((one) => [
+                        one.output,
+                        one.run,
+                        count(one.failedCount),
+                        count(one.index),
+                        number(one.actual),
+                        number(one.expected),
+                    ])}
+                />
+            )}
         </div>
     );
 }
@@ -247,12 +366,25 @@ function KeptKernels() {
     const kernels = list.state.value.value ?? [];
     return (
         <Section title="Compiled kernels" note="Those that the daemon keeps, the most recently used first.">
-            <div class="controls"><button type="button" class="quiet" onClick={() => list.start()}>Refresh</button></div>
+            <div class="controls">
+                <button type="button" class="quiet" onClick={() => list.start()}>
+                    Refresh
+                </button>
+            </div>
             <Outcome of={list.state} busy="Reading…" hideTime />
-            <Table label="Compiled kernels" columns={["Name", "Dialect", "Parameters", "#Size", "Id"]}
-                rows={kernels.slice(0, 200).map((one) => [one.name, words(one.dialect, "KERNEL_DIALECT_"),
-                    one.params.map((param) => `${param.name}: ${paramType(param)}`).join(", "), bytes(one.sizeBytes), one.id.slice(0, 12)])} />
+            <Table
+                label="Compiled kernels"
+                columns={["Name", "Dialect", "Parameters", "#Size", "Id"]}
+                rows={kernels
+                    .slice(0, 200)
+                    .map((one) => [
+                        one.name,
+                        words(one.dialect, "KERNEL_DIALECT_"),
+                        one.params.map((param) => `${param.name}: ${paramType(param)}`).join(", "),
+                        bytes(one.sizeBytes),
+                        one.id.slice(0, 12),
+                    ])}
+            />
         </Section>
     );
 }
-

@@ -33,7 +33,11 @@ function Readout({ name, value, note, values }: { name: string; value: string; n
     return (
         <div class="readout">
             <dt>{name}</dt>
-            <dd><span class="value">{value}</span><Spark values={values} /><span class="note">{note}</span></dd>
+            <dd>
+                <span class="value">{value}</span>
+                <Spark values={values} />
+                <span class="note">{note}</span>
+            </dd>
         </div>
     );
 }
@@ -47,29 +51,68 @@ function Readouts({ all, last }: { all: Stats[]; last: Stats }) {
     const place = last.memory[0];
     return (
         <dl class="readouts">
-            <Readout name="Requests per second" value={rate(requests.at(-1) ?? 0)} values={requests} note={`${count(total(last, "requestCount"))} since the start`} />
-            <Readout name="Items per second" value={rate(items.at(-1) ?? 0)} values={items} note={`${count(total(last, "failedCount"))} requests failed`} />
-            <Readout name="Queued requests" value={count(queued.at(-1))} values={queued} note={`${count(last.admission.refusedCount)} refused since the start`} />
-            <Readout name="In flight" value={bytes(last.admission.sizeBytes)} values={admitted}
-                note={`${count(last.admission.itemCount)} of ${rate(Number(last.admission.itemLimit))} items`} />
-            <Readout name="Host memory in use" value={bytes(place?.usedBytes)} values={host}
-                note={`${percent(Number(place?.usedBytes), Number(place?.limitBytes))} of ${bytes(place?.limitBytes)}`} />
+            <Readout
+                name="Requests per second"
+                value={rate(requests.at(-1) ?? 0)}
+                values={requests}
+                note={`${count(total(last, "requestCount"))} since the start`}
+            />
+            <Readout
+                name="Items per second"
+                value={rate(items.at(-1) ?? 0)}
+                values={items}
+                note={`${count(total(last, "failedCount"))} requests failed`}
+            />
+            <Readout
+                name="Queued requests"
+                value={count(queued.at(-1))}
+                values={queued}
+                note={`${count(last.admission.refusedCount)} refused since the start`}
+            />
+            <Readout
+                name="In flight"
+                value={bytes(last.admission.sizeBytes)}
+                values={admitted}
+                note={`${count(last.admission.itemCount)} of ${rate(Number(last.admission.itemLimit))} items`}
+            />
+            <Readout
+                name="Host memory in use"
+                value={bytes(place?.usedBytes)}
+                values={host}
+                note={`${percent(Number(place?.usedBytes), Number(place?.limitBytes))} of ${bytes(place?.limitBytes)}`}
+            />
         </dl>
     );
 }
 
 function Devices({ last }: { last: Stats }) {
     const rows = last.devices.map((device) => [
-        device.name, device.product, <span class={device.state === "DEVICE_STATE_READY" ? "good" : "bad"}>{words(device.state, "DEVICE_STATE_")}</span>,
-        device.computeCapability || "—", count(device.computeUnitCount), bytes(device.memoryBytes),
-        device.pool ? bytes(device.pool.usedBytes) : "—", device.pool ? bytes(device.pool.peakBytes) : "—",
-        device.pool ? <Meter label={`pool of ${device.name}`} used={Number(device.pool.usedBytes)} held={Number(device.pool.reservedBytes)}
-            limit={Number(device.pool.limitBytes) || Number(device.memoryBytes)} /> : "—",
+        device.name,
+        device.product,
+        <span class={device.state === "DEVICE_STATE_READY" ? "good" : "bad"}>{words(device.state, "DEVICE_STATE_")}</span>,
+        device.computeCapability || "—",
+        count(device.computeUnitCount),
+        bytes(device.memoryBytes),
+        device.pool ? bytes(device.pool.usedBytes) : "—",
+        device.pool ? bytes(device.pool.peakBytes) : "—",
+        device.pool ? (
+            <Meter
+                label={`pool of ${device.name}`}
+                used={Number(device.pool.usedBytes)}
+                held={Number(device.pool.reservedBytes)}
+                limit={Number(device.pool.limitBytes) || Number(device.memoryBytes)}
+            />
+        ) : (
+            "—"
+        ),
     ]);
     return (
         <Section title="Devices">
-            <Table label="Devices" rows={rows}
-                columns={["Device", "Product", "State", "Compute", "#Units", "#Memory", "#Pool in use", "#Peak", "Pool"]} />
+            <Table
+                label="Devices"
+                rows={rows}
+                columns={["Device", "Product", "State", "Compute", "#Units", "#Memory", "#Pool in use", "#Peak", "Pool"]}
+            />
         </Section>
     );
 }
@@ -78,17 +121,50 @@ function Lanes({ all, last }: { all: Stats[]; last: Stats }) {
     const rows = last.lanes.map((lane) => {
         const requests = rates(all, (stats) => Number(stats.lanes.find((one) => one.name === lane.name)?.requestCount ?? 0));
         const ran = Number(lane.requestCount) > 0;
-        const times = (latency: typeof lane.wait) => [latency?.p50, latency?.p99, latency?.max].map((text) => (ran ? time(seconds(text)) : "—"));
+        const times = (latency: typeof lane.wait) =>
+            [latency?.p50, latency?.p99, latency?.max].map((text) => (ran ? time(seconds(text)) : "—"));
         return [
-            lane.name, rate(requests.at(-1) ?? 0), requests.some((one) => one > 0) && <Spark values={requests} />, count(lane.queuedCount), count(lane.requestCount), count(lane.itemCount),
-            count(lane.batchCount), ran ? lane.meanBatchRequests.toFixed(1) : "—", ...times(lane.wait), ...times(lane.execute),
-            count(lane.failedCount), count(lane.cancelledCount),
+            lane.name,
+            rate(requests.at(-1) ?? 0),
+            requests.some((one) => one > 0) && <Spark values={requests} />,
+            count(lane.queuedCount),
+            count(lane.requestCount),
+            count(lane.itemCount),
+            count(lane.batchCount),
+            ran ? lane.meanBatchRequests.toFixed(1) : "—",
+            ...times(lane.wait),
+            ...times(lane.execute),
+            count(lane.failedCount),
+            count(lane.cancelledCount),
         ];
     });
     return (
-        <Section title="Lanes" note="A lane is the queue of an operation. Wait is the time in the queue, run that of a batch, since the start.">
-            <Table label="Lanes" rows={rows} columns={["Lane", "#Req/s", "Last 2 min", "#Queued", "#Requests", "#Items", "#Batches", "#Per batch",
-                "#Wait p50", "#p99", "#max", "#Run p50", "#p99", "#max", "#Failed", "#Cancelled"]} />
+        <Section
+            title="Lanes"
+            note="A lane is the queue of an operation. Wait is the time in the queue, run that of a batch, since the start."
+        >
+            <Table
+                label="Lanes"
+                rows={rows}
+                columns={[
+                    "Lane",
+                    "#Req/s",
+                    "Last 2 min",
+                    "#Queued",
+                    "#Requests",
+                    "#Items",
+                    "#Batches",
+                    "#Per batch",
+                    "#Wait p50",
+                    "#p99",
+                    "#max",
+                    "#Run p50",
+                    "#p99",
+                    "#max",
+                    "#Failed",
+                    "#Cancelled",
+                ]}
+            />
         </Section>
     );
 }
@@ -105,14 +181,24 @@ function Memory({ last }: { last: Stats }) {
                             {Number(place.residentBytes) > 0 && `; ${bytes(place.residentBytes)} resident`}
                         </span>
                     </h3>
-                    <Table label={`Memory of ${place.name}`} columns={["Purpose", "Share", "#In use", "#Held", "#Limit", "#Refused", "#Evicted"]}
+                    <Table
+                        label={`Memory of ${place.name}`}
+                        columns={["Purpose", "Share", "#In use", "#Held", "#Limit", "#Refused", "#Evicted"]}
                         rows={place.accounts.map((account) => [
                             account.kind,
-                            <Meter label={`memory of ${account.kind}`} used={Number(account.usedBytes)} held={Number(account.heldBytes)}
-                                limit={Number(account.limitBytes) || Number(place.limitBytes)} />,
-                            bytes(account.usedBytes), bytes(account.heldBytes), Number(account.limitBytes) ? bytes(account.limitBytes) : "—",
-                            count(account.refusedCount), bytes(account.evictedBytes),
-                        ])} />
+                            <Meter
+                                label={`memory of ${account.kind}`}
+                                used={Number(account.usedBytes)}
+                                held={Number(account.heldBytes)}
+                                limit={Number(account.limitBytes) || Number(place.limitBytes)}
+                            />,
+                            bytes(account.usedBytes),
+                            bytes(account.heldBytes),
+                            Number(account.limitBytes) ? bytes(account.limitBytes) : "—",
+                            count(account.refusedCount),
+                            bytes(account.evictedBytes),
+                        ])}
+                    />
                 </div>
             ))}
         </Section>
@@ -123,7 +209,10 @@ function KernelTimes({ last }: { last: Stats }) {
     const kernels = [...last.kernels].sort((a, b) => seconds(b.total) - seconds(a.total)).slice(0, 40);
     if (kernels.length === 0) return null;
     const rows = kernels.map((kernel) => [
-        kernel.name, kernel.device, count(kernel.callCount), seconds(kernel.total) < 60 ? time(seconds(kernel.total)) : span(seconds(kernel.total)),
+        kernel.name,
+        kernel.device,
+        count(kernel.callCount),
+        seconds(kernel.total) < 60 ? time(seconds(kernel.total)) : span(seconds(kernel.total)),
         time(seconds(kernel.total) / Math.max(1, Number(kernel.callCount))),
         Number(kernel.movedBytes) > 0 ? `${bytes(Number(kernel.movedBytes) / seconds(kernel.total))}/s` : "—",
     ]);
@@ -138,9 +227,18 @@ function Fallbacks({ last }: { last: Stats }) {
     if (last.cpuFallbacks.length === 0) return null;
     return (
         <Section title="Fallbacks to the CPU">
-            <Table label="Fallbacks" columns={["Lane", "Device", "Reason", "#Requests", "#Items", "#Bytes"]}
-                rows={last.cpuFallbacks.map((one) => [one.lane, one.device, one.reason.replaceAll("_", " "), count(one.requestCount),
-                    count(one.itemCount), bytes(one.sizeBytes)])} />
+            <Table
+                label="Fallbacks"
+                columns={["Lane", "Device", "Reason", "#Requests", "#Items", "#Bytes"]}
+                rows={last.cpuFallbacks.map((one) => [
+                    one.lane,
+                    one.device,
+                    one.reason.replaceAll("_", " "),
+                    count(one.requestCount),
+                    count(one.itemCount),
+                    bytes(one.sizeBytes),
+                ])}
+            />
         </Section>
     );
 }

@@ -32,7 +32,11 @@ def largest(circles):
     return max(circles, key=lambda one: one.area())
 `;
 
-const MODES: [string, string][] = [["PARSE_MODE_EXEC", "Module"], ["PARSE_MODE_EVAL", "Expression"], ["PARSE_MODE_SINGLE", "Interactive"]];
+const MODES: [string, string][] = [
+    ["PARSE_MODE_EXEC", "Module"],
+    ["PARSE_MODE_EVAL", "Expression"],
+    ["PARSE_MODE_SINGLE", "Interactive"],
+];
 
 /** The source outlives the view. */
 const source = { text: undefined as Signal<string> | undefined };
@@ -54,15 +58,26 @@ export function Parse() {
     const parse = useCall(async (signal): Promise<Parsed> => {
         range.value = undefined;
         const positions = new Positions(text.value);
-        const response = await call<ParseResponse>("ParseService/Parse", {
-            sources: [encode(utf8(text.value))], sourceTypes: ["SOURCE_TYPE_TEXT"], mode: mode.value, featureVersion: Number(version.value),
-            outputs: ["PARSE_OUTPUT_TREE", "PARSE_OUTPUT_TOKENS", "PARSE_OUTPUT_OUTLINE"],
-        }, signal);
+        const response = await call<ParseResponse>(
+            "ParseService/Parse",
+            {
+                sources: [encode(utf8(text.value))],
+                sourceTypes: ["SOURCE_TYPE_TEXT"],
+                mode: mode.value,
+                featureVersion: Number(version.value),
+                outputs: ["PARSE_OUTPUT_TREE", "PARSE_OUTPUT_TOKENS", "PARSE_OUTPUT_OUTLINE"],
+            },
+            signal,
+        );
         const { tokens, results } = response;
         const diagnostic = results[0]?.diagnostic;
-        if (diagnostic && diagnostic.end >= diagnostic.start) select(positions, diagnostic.start, Math.max(diagnostic.end, diagnostic.start + 1));
+        if (diagnostic && diagnostic.end >= diagnostic.start)
+            select(positions, diagnostic.start, Math.max(diagnostic.end, diagnostic.start + 1));
         return {
-            positions, diagnostic, tree: new Tree(response, positions), outline: results[0]?.outline ?? [],
+            positions,
+            diagnostic,
+            tree: new Tree(response, positions),
+            outline: results[0]?.outline ?? [],
             tokens: { kinds: decode(tokens?.kinds), starts: u32s(tokens?.starts), ends: u32s(tokens?.ends) },
         };
     });
@@ -75,34 +90,62 @@ export function Parse() {
     return (
         <div class="halves">
             <Section title="Source" note={`${bytes(text.value.length)}, Python`}>
-                <form class="controls" aria-label="Parse" onSubmit={(event) => { event.preventDefault(); void parse.start(); }}>
+                <form
+                    class="controls"
+                    aria-label="Parse"
+                    onSubmit={(event) => {
+                        event.preventDefault();
+                        void parse.start();
+                    }}
+                >
                     <Field label="As">
                         {(id) => (
                             <select id={id} value={mode.value} onChange={(event) => (mode.value = event.currentTarget.value)}>
-                                {MODES.map(([value, name]) => <option key={value} value={value}>{name}</option>)}
+                                {MODES.map(([value, name]) => (
+                                    <option key={value} value={value}>
+                                        {name}
+                                    </option>
+                                ))}
                             </select>
                         )}
                     </Field>
                     <Field label="Grammar of Python">
                         {(id) => (
                             <select id={id} value={version.value} onChange={(event) => (version.value = event.currentTarget.value)}>
-                                {[14, 13, 12, 11, 10, 9, 8].map((minor) => <option key={minor} value={minor}>3.{minor}</option>)}
+                                {[14, 13, 12, 11, 10, 9, 8].map((minor) => (
+                                    <option key={minor} value={minor}>
+                                        3.{minor}
+                                    </option>
+                                ))}
                             </select>
                         )}
                     </Field>
-                    <button type="submit" disabled={parse.state.value.pending}>Parse</button>
+                    <button type="submit" disabled={parse.state.value.pending}>
+                        Parse
+                    </button>
                 </form>
                 <Editor label="Python source" text={text} rows={24} range={range.value} onSubmit={() => void parse.start()} />
             </Section>
             <Section title="Result">
                 <Outcome of={parse.state} busy="Parsing…" />
                 {parsed?.diagnostic && <Problem of={parsed.diagnostic} />}
-                {parsed && <Tabs label="Parts of the result" tabs={[
-                    { name: "Tree", note: count(parsed.tree.count), panel: () => <TreeRows key={parsed.positions.text} tree={parsed.tree} show={show} /> },
-                    { name: "Tokens", note: count(parsed.tokens.kinds.length), panel: () => <Tokens of={parsed} show={show} /> },
-                    { name: "Outline", note: count(parsed.outline.length), panel: () => <Outline of={parsed.outline} /> },
-                ]} />}
-                {!parsed && !parse.state.value.pending && <p class="empty">Parse the source to see its tokens and its tree. Ctrl+Enter does it too.</p>}
+                {parsed && (
+                    <Tabs
+                        label="Parts of the result"
+                        tabs={[
+                            {
+                                name: "Tree",
+                                note: count(parsed.tree.count),
+                                panel: () => <TreeRows key={parsed.positions.text} tree={parsed.tree} show={show} />,
+                            },
+                            { name: "Tokens", note: count(parsed.tokens.kinds.length), panel: () => <Tokens of={parsed} show={show} /> },
+                            { name: "Outline", note: count(parsed.outline.length), panel: () => <Outline of={parsed.outline} /> },
+                        ]}
+                    />
+                )}
+                {!parsed && !parse.state.value.pending && (
+                    <p class="empty">Parse the source to see its tokens and its tree. Ctrl+Enter does it too.</p>
+                )}
             </Section>
         </div>
     );
@@ -112,7 +155,11 @@ function Problem({ of }: { of: Diagnostic }) {
     return (
         <div class="failure" role="alert">
             <strong>{pascal(of.class.replace("DIAGNOSTIC_CLASS_", ""))}</strong>
-            {of.line > 0 && <span class="fact">line {of.line}, column {of.column}</span>}
+            {of.line > 0 && (
+                <span class="fact">
+                    line {of.line}, column {of.column}
+                </span>
+            )}
             <p>{of.message}</p>
         </div>
     );
@@ -155,11 +202,23 @@ function TreeRows({ tree, show }: { tree: Tree; show: (start: number, end: numbe
     return (
         <>
             <div class="controls">
-                <button type="button" class="quiet" onClick={() => all(true)}>Open all</button>
-                <button type="button" class="quiet" onClick={() => all(false)}>Close all</button>
+                <button type="button" class="quiet" onClick={() => all(true)}>
+                    Open all
+                </button>
+                <button type="button" class="quiet" onClick={() => all(false)}>
+                    Close all
+                </button>
             </div>
-            <Rows label="Tree" role="tree" class="tall tree" height={22} count={shown.value.rows.length} empty="The tree has no nodes."
-                active={active.value} onActive={activate} onKey={onKey}
+            <Rows
+                label="Tree"
+                role="tree"
+                class="tall tree"
+                height={22}
+                count={shown.value.rows.length}
+                empty="The tree has no nodes."
+                active={active.value}
+                onActive={activate}
+                onKey={onKey}
                 attributes={(index) => {
                     const row = shown.value.rows[index]!;
                     return {
@@ -176,16 +235,26 @@ function TreeRows({ tree, show }: { tree: Tree; show: (start: number, end: numbe
                     return (
                         <>
                             <span class="indent" style={{ width: `${Math.min(shown.value.depths[index]!, 40) * 14}px` }} />
-                            <span class="twist" aria-hidden="true" onClick={(event) => { event.stopPropagation(); if (hasChildren) toggle(row); }}>
+                            <span
+                                class="twist"
+                                aria-hidden="true"
+                                onClick={(event) => {
+                                    event.stopPropagation();
+                                    if (hasChildren) toggle(row);
+                                }}
+                            >
                                 {hasChildren ? (isOpen(row) ? "▾" : "▸") : ""}
                             </span>
                             <span class="of">{tree.field(row)}</span>
                             <span class="kind">{tree.kind(row)}</span>
                             <span class="detail">{tree.detail(row).slice(0, 200)}</span>
-                            <span class="side">{start}–{end}</span>
+                            <span class="side">
+                                {start}–{end}
+                            </span>
                         </>
                     );
-                }} />
+                }}
+            />
         </>
     );
 }
@@ -194,7 +263,14 @@ function Tokens({ of, show }: { of: Parsed; show: (start: number, end: number) =
     const { kinds, starts, ends } = of.tokens;
     const active = useSignal(-1);
     return (
-        <Rows label="Tokens" role="listbox" class="tall tree" height={22} count={kinds.length} empty="There are no tokens." active={active.value}
+        <Rows
+            label="Tokens"
+            role="listbox"
+            class="tall tree"
+            height={22}
+            count={kinds.length}
+            empty="There are no tokens."
+            active={active.value}
             onActive={(index) => {
                 active.value = index;
                 show(starts[index]!, ends[index]!);
@@ -203,23 +279,37 @@ function Tokens({ of, show }: { of: Parsed; show: (start: number, end: number) =
                 <>
                     <span class="rank">{index}</span>
                     <span class="of">{words(TokenKind[kinds[index]!], "")}</span>
-                    <span class="kind">{of.positions.slice(starts[index]!, Math.min(ends[index]!, starts[index]! + 200)).replaceAll("\n", "⏎")}</span>
-                    <span class="side">{starts[index]}–{ends[index]}</span>
+                    <span class="kind">
+                        {of.positions.slice(starts[index]!, Math.min(ends[index]!, starts[index]! + 200)).replaceAll("\n", "⏎")}
+                    </span>
+                    <span class="side">
+                        {starts[index]}–{ends[index]}
+                    </span>
                 </>
-            )} />
+            )}
+        />
     );
 }
 
 const MOST_OUTLINED = 500;
 
 function Outline({ of }: { of: OutlineItem[] }) {
-    const rows = of.slice(0, MOST_OUTLINED).map((item) => [
-        item.name, words(item.kind, "NODE_KIND_"), item.parent === undefined ? "" : (of[item.parent]?.name ?? ""), `${item.line}–${item.endLine}`,
-    ]);
+    const rows = of
+        .slice(0, MOST_OUTLINED)
+        .map((item) => [
+            item.name,
+            words(item.kind, "NODE_KIND_"),
+            item.parent === undefined ? "" : (of[item.parent]?.name ?? ""),
+            `${item.line}–${item.endLine}`,
+        ]);
     return (
         <>
             <Table label="Outline" rows={rows} columns={["Name", "Kind", "In", "#Lines"]} empty="No functions, classes or imports." />
-            {of.length > MOST_OUTLINED && <p class="note">The first {count(MOST_OUTLINED)} of {count(of.length)}.</p>}
+            {of.length > MOST_OUTLINED && (
+                <p class="note">
+                    The first {count(MOST_OUTLINED)} of {count(of.length)}.
+                </p>
+            )}
         </>
     );
 }

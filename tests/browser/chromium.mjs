@@ -22,13 +22,14 @@ if (!existsSync(unpacked)) {
         mkdirSync(join(made, name));
         execFileSync("tar", ["-x", "-C", join(made, name)], { input: unpack(`${name}.tar.br`) });
     }
-    const fonts = `<fontconfig><dir>${unpacked}/fonts</dir><cachedir>${unpacked}/cache</cachedir></fontconfig>`;
-    writeFileSync(join(made, "fonts/fonts.conf"), fonts);
     renameSync(made, unpacked);
 }
+// Without a font of its own, Chromium ends where the system has none.
+const fonts = `<fontconfig><dir>${unpacked}/fonts</dir><cachedir>${unpacked}/cache</cachedir></fontconfig>`;
 const command = `#!/bin/sh
-export LD_LIBRARY_PATH=${unpacked}/al2023/lib FONTCONFIG_PATH=${unpacked}/fonts
+export LD_LIBRARY_PATH=${unpacked}/al2023/lib FONTCONFIG_FILE=${folder}/bin/fonts.conf
 exec ${unpacked}/chromium "$@"
 `;
 mkdirSync(join(folder, "bin"), { recursive: true });
+writeFileSync(join(folder, "bin/fonts.conf"), fonts);
 writeFileSync(join(folder, "bin/chromium"), command, { mode: 0o755 });

@@ -7,10 +7,9 @@ import { join } from "node:path";
 import { after, afterEach, before, beforeEach, describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
-import { createToken, Daemon } from "./daemon.mjs";
+import { createToken, Daemon, FLAGS } from "./daemon.mjs";
 
 const AXE = readFileSync(fileURLToPath(new URL("node_modules/axe-core/axe.min.js", import.meta.url)), "utf8");
-const FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"];
 
 /** A page of any length has fewer elements than this. */
 const MOST_ELEMENTS = 2500;
@@ -44,8 +43,11 @@ async function open(origin, size = { width: 1440, height: 900 }) {
     complaints = [];
     page.on("request", (request) => requests.push(request.url()));
     page.on("pageerror", (error) => complaints.push(String(error)));
-    // A refused call is an error of the network, which the browser reports too.
-    page.on("console", (message) => message.type() === "error" && !/status of/.test(message.text()) && complaints.push(message.text()));
+    // A call that fails is an error of the network, which the browser reports too.
+    page.on(
+        "console",
+        (message) => message.type() === "error" && !/^Failed to load resource/.test(message.text()) && complaints.push(message.text()),
+    );
     await page.goto(`${origin}/console`);
 }
 
@@ -55,7 +57,11 @@ afterEach(async () => {
     assert.equal(await page.evaluate(() => window.harmed), undefined, "no markup became part of the page");
     assert.deepEqual(complaints, [], "neither the policy nor the script complained");
     const { origin } = new URL(page.url());
-    assert.deepEqual(requests.filter((url) => new URL(url).origin !== origin && !url.startsWith("blob:")), [], "no request left the origin");
+    assert.deepEqual(
+        requests.filter((url) => new URL(url).origin !== origin && !url.startsWith("blob:")),
+        [],
+        "no request left the origin",
+    );
 });
 
 const COLLECTIONS = 10_000;
@@ -68,12 +74,17 @@ async function fill() {
     await call({ name: "many", dimensions: 2 });
     const texts = ["Open a socket and connect it", "Sort a list of numbers", `Open ${MARKUP}`, "Parse a date"];
     await daemon.call("SimilarityService/Upsert", {
-        collection: "functions", ids: { numbers: ["1", "2", "3", "4"] }, texts: { values: texts },
-        payloads: texts.map((text, at) => ({ fields: { text: { stringValue: text }, [`size<i>`]: { intValue: String(at) }, lines: { intValue: String(at) } } })),
+        collection: "functions",
+        ids: { numbers: ["1", "2", "3", "4"] },
+        texts: { values: texts },
+        payloads: texts.map((text, at) => ({
+            fields: { text: { stringValue: text }, [`size<i>`]: { intValue: String(at) }, lines: { intValue: String(at) } },
+        })),
     });
     const data = Buffer.from(Float32Array.from({ length: 2 * HITS }, (_, at) => 1 + (at % 97)).buffer).toString("base64");
     await daemon.call("SimilarityService/Upsert", {
-        collection: "many", ids: { numbers: Array.from({ length: HITS }, (_, at) => String(at)) },
+        collection: "many",
+        ids: { numbers: Array.from({ length: HITS }, (_, at) => String(at)) },
         vectors: { dtype: "DTYPE_F32", shape: [String(HITS), "2"], data },
     });
 }
@@ -82,6 +93,17 @@ const go = (view) => page.evaluate((hash) => (location.hash = hash), `#/${view}`
 const button = (name, within = page) => within.getByRole("button", { name, exact: true });
 const textbox = (name) => page.getByRole("textbox", { name, exact: true });
 const elements = () => page.evaluate(() => document.querySelectorAll("*").length);
+
+/** Asserts that axe finds nothing in the page, light and dark. */
+async function assertAccessible() {
+    await page.evaluate(AXE);
+    for (const colorScheme of ["light", "dark"]) {
+        await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+        const { violations } = await page.evaluate(() => axe.run());
+        const found = violations.flatMap(({ id, nodes }) => nodes.map((node) => `${id}: ${node.target} ${node.failureSummary}`));
+        assert.deepEqual(found, [], colorScheme);
+    }
+}
 
 /** Each view, and what brings it to show something. */
 const VIEWS = {
@@ -131,13 +153,7 @@ describe("each view", () => {
     for (const [name, show] of Object.entries(VIEWS)) {
         test(`${name} has no findings of axe, light and dark, and fits a narrow window`, async () => {
             await show();
-            await page.evaluate(AXE);
-            for (const colorScheme of ["light", "dark"]) {
-                await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
-                const { violations } = await page.evaluate(() => axe.run());
-                const found = violations.flatMap(({ id, nodes }) => nodes.map((node) => `${id}: ${node.target} ${node.failureSummary}`));
-                assert.deepEqual(found, [], `${name}, ${colorScheme}`);
-            }
+            await assertAccessible();
             await page.setViewportSize({ width: 390, height: 844 });
             const [width, shown] = await page.evaluate(() => [document.documentElement.scrollWidth, document.documentElement.clientWidth]);
             assert.ok(width <= shown, `the page is ${width} pixels wide in a window of ${shown}`);
@@ -148,25 +164,46 @@ describe("each view", () => {
 describe("overview", () => {
     test("counts requests as they come", async () => {
         await VIEWS.overview();
-        const requests = page.getByRole("group", { name: "Lanes" }).getByRole("row", { name: /^embed/ }).getByRole("cell").nth(3);
+        const requests = page
+            .getByRole("group", { name: "Lanes" })
+            .getByRole("row", { name: /^embed/ })
+            .getByRole("cell")
+            .nth(3);
         const before = Number((await requests.textContent()).replace(",", ""));
         for (let at = 0; at < 3; at += 1) await daemon.call("EmbedService/Embed", { texts: { values: ["a"] } });
-        await page.waitForFunction(([row, expected]) => Number(row.textContent.replace(",", "")) >= expected, [await requests.elementHandle(), before + 3]);
+        await page.waitForFunction(
+            ([row, expected]) => Number(row.textContent.replace(",", "")) >= expected,
+            [await requests.elementHandle(), before + 3],
+        );
         await page.getByText("serving").waitFor();
     });
 
     test("stops to sample while the page is hidden", async () => {
         const watches = () => requests.filter((url) => url.endsWith("/Watch")).length;
         await VIEWS.overview();
-        const hide = (hidden) => page.evaluate((hidden) => {
-            Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
-            document.dispatchEvent(new Event("visibilitychange"));
-        }, hidden);
+        const hide = (hidden) =>
+            page.evaluate((hidden) => {
+                Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+                document.dispatchEvent(new Event("visibilitychange"));
+            }, hidden);
         const ended = page.waitForEvent("requestfailed", (request) => request.url().endsWith("/Watch"));
         await hide(true);
         await ended;
         assert.equal(watches(), 1);
         await Promise.all([page.waitForRequest(/Watch$/), hide(false)]);
+    });
+});
+
+describe("a daemon that goes away", () => {
+    test("is said, and found again", async () => {
+        await page.getByText("serving").waitFor();
+        await page.route("**/Watch", (route) => route.abort());
+        await page.reload();
+        await page.getByText("lost", { exact: true }).waitFor();
+        assert.match(await page.getByRole("alert").textContent(), /UNREACHABLE.*does not answer/s);
+        await page.unroute("**/Watch");
+        await page.getByText("serving").waitFor();
+        await page.getByRole("alert").waitFor({ state: "detached" });
     });
 });
 
@@ -211,7 +248,20 @@ describe("collections", () => {
     });
 
     test("a name with markup is text, in the list, the title and the message", async () => {
-        const answer = { collections: [{ name: MARKUP, dimensions: 2, metric: "METRIC_DOT", storage: "DTYPE_F32", model: "<i>", damage: [MARKUP], pointCount: "1", textField: "" }] };
+        const answer = {
+            collections: [
+                {
+                    name: MARKUP,
+                    dimensions: 2,
+                    metric: "METRIC_DOT",
+                    storage: "DTYPE_F32",
+                    model: "<i>",
+                    damage: [MARKUP],
+                    pointCount: "1",
+                    textField: "",
+                },
+            ],
+        };
         await page.route("**/ListCollections", (route) => route.fulfill({ json: answer }));
         await go("collections");
         await page.getByRole("option").click();
@@ -258,7 +308,8 @@ describe("parse", () => {
         await source().fill("é = 1\nx += f(größe)\n");
         await button("Parse").click();
         const tree = page.getByRole("tree");
-        for (const key of ["ArrowDown", "ArrowLeft", "ArrowDown", "ArrowRight", "ArrowDown", "ArrowDown", "ArrowDown"]) await tree.press(key);
+        for (const key of ["ArrowDown", "ArrowLeft", "ArrowDown", "ArrowRight", "ArrowDown", "ArrowDown", "ArrowDown"])
+            await tree.press(key);
         const active = page.locator(`[id="${await tree.getAttribute("aria-activedescendant")}"]`);
         assert.match(await active.textContent(), /args.*Name.*größe load/);
         assert.equal(await active.getAttribute("aria-level"), "3");
@@ -358,13 +409,18 @@ describe("verify", () => {
     });
 
     test("takes a module of WebAssembly", async () => {
-        const translated = await daemon.call("KernelService/Translate", { source: "def f(x: float) -> float:\n    return x\n", targets: ["KERNEL_TARGET_WASM"] });
+        const translated = await daemon.call("KernelService/Translate", {
+            source: "def f(x: float) -> float:\n    return x\n",
+            targets: ["KERNEL_TARGET_WASM"],
+        });
         assert.equal(translated.kernels.length, 1);
         await go("verify");
         await textbox("Reference").fill("def f(x: float) -> float:\n    return x\n");
         // (func (export "f") (param f64) (result f64) local.get 0)
         const module = "0061736d01000000010601" + "60017c017c" + "03020100" + "07050101660000" + "0a0601040020000b";
-        await page.getByLabel("WebAssembly module").setInputFiles({ name: "f.wasm", mimeType: "application/wasm", buffer: Buffer.from(module, "hex") });
+        await page
+            .getByLabel("WebAssembly module")
+            .setInputFiles({ name: "f.wasm", mimeType: "application/wasm", buffer: Buffer.from(module, "hex") });
         await button("Verify").click();
         await page.getByText("Equal").waitFor();
     });
@@ -379,7 +435,9 @@ describe("models and graphs", () => {
 
     test("a graph is drawn, grows and runs", async () => {
         await go("graphs");
-        await textbox("Graph").fill('{"inputs": {"x": [[1, 2], [3, 4]]}, "nodes": [{"name": "y", "op": "add", "inputs": ["x"], "attributes": {"other": 1.5}}]}');
+        await textbox("Graph").fill(
+            '{"inputs": {"x": [[1, 2], [3, 4]]}, "nodes": [{"name": "y", "op": "add", "inputs": ["x"], "attributes": {"other": 1.5}}]}',
+        );
         await textbox("Operation").fill("sum");
         await textbox("Reads").fill("y");
         await textbox("Name").fill("total");
@@ -430,6 +488,7 @@ describe("tokens", () => {
         };
         await signIn("acl_wrong");
         await page.getByRole("alert").filter({ hasText: "HTTP 401" }).waitFor();
+        await assertAccessible();
         assert.equal(await page.evaluate(() => sessionStorage.length), 0, "a token that is refused is not kept");
         await signIn(token);
         await page.getByText("serving").waitFor();

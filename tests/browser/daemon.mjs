@@ -13,6 +13,9 @@ async function address() {
     return `127.0.0.1:${port}`;
 }
 
+/** Chromium starts as root, and looks for nothing on the network. */
+export const FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"];
+
 export class Daemon {
     static async start(settings = {}) {
         const daemon = new Daemon();
@@ -22,6 +25,8 @@ export class Daemon {
         const env = { ...process.env };
         for (const [name, value] of Object.entries(given)) env[`ACCELERD__${name}`] = value;
         daemon.origin = `http://${given.HTTP__LISTEN}`;
+        daemon.admin = `http://${given.SERVER__ADMIN_LISTEN}`;
+        [daemon.httpPort, daemon.grpcPort] = [given.HTTP__LISTEN, given.SERVER__LISTEN].map((one) => one.split(":")[1]);
         daemon.process = spawn(process.env.ACCELERD_BIN, ["serve"], { env, stdio: ["ignore", "ignore", "pipe"] });
         daemon.ended = once(daemon.process, "exit");
         const lines = createInterface({ input: daemon.process.stderr });
@@ -39,6 +44,12 @@ export class Daemon {
     async stop() {
         this.process.kill();
         await this.ended;
+    }
+
+    /** The methods that were called. */
+    async calls() {
+        const metrics = await (await fetch(`${this.admin}/metrics`)).text();
+        return [...metrics.matchAll(/^accelerd_request_duration_seconds_count{.*method="([^"]*)"/gm)].map(([, method]) => method);
     }
 
     async call(method, request) {
