@@ -83,7 +83,8 @@ pub async fn follow(mut watch: Watch, mut indexer: Indexer<'_>, walked: &Walked,
             // Without a data folder, a daemon that restarts has no collection.
             Err(CliError::Call(error)) if is_missing_collection(&error) => {
                 output.warn(format!("{error}: indexing all files"));
-                match indexer.interrupt.stops(open(indexer.client, indexer.collection, indexer.args, output)).await? {
+                let opened = Box::pin(open(indexer.client, indexer.collection, indexer.args, output));
+                match indexer.interrupt.stops(opened).await? {
                     Ok(described) => indexer.compare_with(described.as_ref()),
                     Err(error) if error.is_transient() => {}
                     Err(error) => return Err(error),
