@@ -41,6 +41,8 @@ WORDS = [
     "token",
 ]
 COLLECTION = "watched"
+#: Seconds after the summary of the first pass, until accelctl has freed what it needed.
+SETTLED = 2
 
 
 class Watching:
@@ -159,6 +161,7 @@ def main() -> None:
         try:
             first = watching.line()
             print(f"first pass: {first['indexed']} files, {first['chunks']} chunks in {first['seconds']:.2f} s")
+            time.sleep(SETTLED)
             cpu = watching.cpu_seconds()
             time.sleep(arguments.rest)
             print(f"at rest: {watching.cpu_seconds() - cpu:.2f} s of CPU time in {arguments.rest:.0f} s")

@@ -34,6 +34,7 @@ impl Interrupt {
 
     /// Runs until Ctrl-C.
     pub async fn stops<T>(&self, work: impl Future<Output = T>) -> Result<T> {
+        let work = Box::pin(work);
         tokio::select! {
             done = work => Ok(done),
             () = self.pressed() => Err(CliError::Interrupted("interrupted".to_owned())),

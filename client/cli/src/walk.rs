@@ -162,14 +162,15 @@ impl Walk {
         self.files(&Arc::new(Scope::all()))
     }
 
-    /// Lists the files of a scope except hidden, ignored and excluded ones and symlinks. A part of the trees is walked from their
+    /// Lists the files of a scope except hidden, ignored and excluded ones, symlinks, and the standard output. A part of the trees is walked from their
     /// roots, so that the same rules apply as to all.
     pub fn files(&self, scope: &Arc<Scope>) -> Walked {
         let mut walked = Walked { complete: true, ..Default::default() };
         let mut seen = HashSet::new();
         for (tree, overrides) in self.trees.iter().zip(&self.overrides) {
             let mut builder = WalkBuilder::new(&tree.root);
-            builder.require_git(false).overrides(overrides.clone()).sort_by_file_path(Path::cmp);
+            // A command whose output is a file of the tree would report its own report as a change.
+            builder.require_git(false).skip_stdout(true).overrides(overrides.clone()).sort_by_file_path(Path::cmp);
             if !scope.is_all {
                 let scope = Arc::clone(scope);
                 builder.filter_entry(move |entry| scope.above.contains(entry.path()) || scope.contains(entry.path()));

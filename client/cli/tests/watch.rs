@@ -376,6 +376,19 @@ async fn only_changed_functions_are_embedded_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_output_of_the_command_is_no_change() {
+    let (fake, server) = served().await;
+    let folder = tree();
+    let mut command = Command::new("sh");
+    command.args(["-c", "exec \"$0\" \"$@\" > out.json", env!("CARGO_BIN_EXE_accelctl")]);
+    let words = ["index", ".", "-c", "code", "--name", "t", "--json"];
+    let watching = Watching::start_command(command, &server, folder.path(), &words);
+    assert_eq!(watching.ended().await, Some(0));
+    assert!(!fs::read(folder.path().join("out.json")).expect("it is written").is_empty());
+    assert_eq!(paths(&fake), ["t/long.py", "t/net/socket.py", "t/pack.py"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn options_that_contradict_each_other_are_refused() {
     let (_fake, server) = served().await;
     for words in

@@ -23,6 +23,9 @@ use crate::{
 /// Bytes that are read at once.
 const BUFFER_BYTES: usize = 64 << 10;
 
+/// EMFILE.
+const TOO_MANY_FILES: i32 = 24;
+
 /// Files that change which other files a walk lists.
 const IGNORE_FILES: [&str; 2] = [".gitignore", ".ignore"];
 
@@ -216,9 +219,6 @@ fn instance_error(error: &io::Error) -> CliError {
         "cannot watch files: fs.inotify.max_user_instances allows {limit}, or `ulimit -n` too few open files; raise them, or add --poll 5s"
     ))
 }
-
-/// EMFILE.
-const TOO_MANY_FILES: i32 = 24;
 
 #[cfg(test)]
 mod tests {

@@ -95,7 +95,7 @@ impl Pending {
 }
 
 /// What reports changes.
-enum Source {
+enum ChangeSource {
     Folders(Folders),
     Poll { _task: Poll },
 }
@@ -104,7 +104,7 @@ enum Source {
 pub struct Watch {
     walk: Walk,
     pending: Arc<Pending>,
-    source: Source,
+    source: ChangeSource,
 }
 
 impl Watch {
@@ -113,14 +113,15 @@ impl Watch {
         let pending = Arc::new(Pending::default());
         if let Some(interval) = args.poll {
             let walked = list(&walk, &Arc::new(Scope::all())).await?;
-            let source = Source::Poll { _task: Poll::begin(walk.clone(), interval, &walked, Arc::clone(&pending)) };
+            let source =
+                ChangeSource::Poll { _task: Poll::begin(walk.clone(), interval, &walked, Arc::clone(&pending)) };
             return Ok((Self { walk, pending, source }, walked));
         }
         for (tree, kind) in mounts::remote(&walk.trees) {
             output.warn(format!("{tree} is on {kind}, which reports only changes of this machine; --poll 5s sees all"));
         }
         let roots = walk.trees.iter().map(|tree| tree.root.clone()).collect();
-        let source = Source::Folders(Folders::new(roots, Arc::clone(&pending))?);
+        let source = ChangeSource::Folders(Folders::new(roots, Arc::clone(&pending))?);
         let mut watch = Self { walk, pending, source };
         let walked = watch.list(&Arc::new(Scope::all())).await?;
         Ok((watch, walked))
@@ -136,8 +137,8 @@ impl Watch {
     async fn changed(&mut self) -> Result<Scope> {
         loop {
             match &mut self.source {
-                Source::Poll { .. } => self.pending.settle().await,
-                Source::Folders(folders) => tokio::select! {
+                ChangeSource::Poll { .. } => self.pending.settle().await,
+                ChangeSource::Folders(folders) => tokio::select! {
                     () = self.pending.settle() => {}
                     error = folders.failed() => return Err(error),
                 },
@@ -158,11 +159,11 @@ impl Watch {
     /// Lists the files of a scope, and watches its folders.
     async fn list(&mut self, scope: &Arc<Scope>) -> Result<Walked> {
         loop {
-            if let Source::Folders(folders) = &mut self.source {
+            if let ChangeSource::Folders(folders) = &mut self.source {
                 folders.watch_above()?;
             }
             let walked = list(&self.walk, scope).await?;
-            let Source::Folders(folders) = &mut self.source else { return Ok(walked) };
+            let ChangeSource::Folders(folders) = &mut self.source else { return Ok(walked) };
             // Files may have been made in a new folder before it was watched.
             if !folders.watch(&walked.folders)? {
                 folders.keep(scope, &walked.folders);

@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// The paths of files that the collection may have, by where the files are.
-type Known = BTreeMap<PathBuf, String>;
+type KnownFiles = BTreeMap<PathBuf, String>;
 
 /// A change that was processed.
 #[derive(Debug, Serialize)]
@@ -65,7 +65,7 @@ impl Report for Change<'_> {
 
 /// Follows changes until Ctrl-C, which is an error.
 pub async fn follow(mut watch: Watch, mut indexer: Indexer<'_>, walked: &Walked, present: &BTreeSet<String>) -> Result {
-    let mut known = Known::new();
+    let mut known = KnownFiles::new();
     learn(&mut known, walked);
     known.retain(|_, path| present.contains(path));
     indexer.compare();
@@ -83,7 +83,8 @@ pub async fn follow(mut watch: Watch, mut indexer: Indexer<'_>, walked: &Walked,
             // Without a data folder, a daemon that restarts has no collection.
             Err(CliError::Call(error)) if is_missing_collection(&error) => {
                 output.warn(format!("{error}: indexing all files"));
-                match indexer.interrupt.stops(open(indexer.client, indexer.collection, indexer.args, output)).await? {
+                let opened = Box::pin(open(indexer.client, indexer.collection, indexer.args, output));
+                match indexer.interrupt.stops(opened).await? {
                     Ok(described) => indexer.compare_with(described.as_ref()),
                     Err(error) if error.is_transient() => {}
                     Err(error) => return Err(error),
@@ -107,7 +108,7 @@ fn is_missing_collection(error: &Error) -> bool {
 }
 
 /// Brings the files of a scope up to date. After an error, `known` has all files that may have been sent.
-async fn update(indexer: &Indexer<'_>, scope: &Scope, walked: &Walked, known: &mut Known) -> Result {
+async fn update(indexer: &Indexer<'_>, scope: &Scope, walked: &Walked, known: &mut KnownFiles) -> Result {
     let start = Instant::now();
     let before = scope.part_of(known);
     learn(known, walked);
@@ -126,7 +127,7 @@ async fn update(indexer: &Indexer<'_>, scope: &Scope, walked: &Walked, known: &m
     report(indexer, &summary, &now)
 }
 
-fn report(indexer: &Indexer<'_>, summary: &Summary, files: &Known) -> Result {
+fn report(indexer: &Indexer<'_>, summary: &Summary, files: &KnownFiles) -> Result {
     if summary.indexed + summary.removed == 0 {
         return Ok(());
     }
@@ -144,6 +145,6 @@ fn report(indexer: &Indexer<'_>, summary: &Summary, files: &Known) -> Result {
     })
 }
 
-fn learn(known: &mut Known, walked: &Walked) {
+fn learn(known: &mut KnownFiles, walked: &Walked) {
     known.extend(walked.files.iter().map(|file| (file.disk.clone(), file.path.clone())));
 }

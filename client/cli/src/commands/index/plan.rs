@@ -38,11 +38,11 @@ impl Batch {
 #[derive(Debug, Default)]
 pub struct Batches {
     /// Pieces whose vectors the collection has.
-    reused: Pending,
+    reused: PartialBatch,
     /// Pieces to embed.
-    texts: Pending,
+    texts: PartialBatch,
     /// First pieces whose vectors the collection has, of files with pieces to embed.
-    reused_firsts: Pending,
+    reused_firsts: PartialBatch,
 }
 
 impl Batches {
@@ -81,7 +81,7 @@ impl Batches {
 
 /// A batch that is not full: of texts, or of vectors.
 #[derive(Debug, Default)]
-struct Pending {
+struct PartialBatch {
     ids: Vec<String>,
     texts: Vec<String>,
     vectors: Vec<f32>,
@@ -91,7 +91,7 @@ struct Pending {
     whole: Vec<(String, String)>,
 }
 
-impl Pending {
+impl PartialBatch {
     fn push(&mut self, piece: Piece) {
         self.text_bytes += piece.text.len();
         self.ids.push(piece.id);

@@ -22,11 +22,11 @@ use crate::{
 };
 
 /// The sources by name.
-type Known = BTreeMap<String, Source>;
+type KnownSources = BTreeMap<String, KnownSource>;
 
 /// What is known of a source.
 #[derive(Debug)]
-struct Source {
+struct KnownSource {
     disk: PathBuf,
     /// Of its content, once it was parsed.
     hash: Option<[u8; 32]>,
@@ -67,7 +67,7 @@ pub async fn run(args: &ParseArgs, client: &Client, output: &Output) -> Result {
         return Err(CliError::Usage("standard input cannot be watched".into()));
     }
     let (mut watch, walked) = interrupt.stops(Watch::begin(walk, args.watch, output)).await??;
-    let mut known = Known::new();
+    let mut known = KnownSources::new();
     let (summary, _) = interrupt.stops(update(args, client, output, start, &mut known, walked)).await??;
     if output.json() && !args.show.anything() {
         write_json_lines([&summary])?;
@@ -97,13 +97,13 @@ async fn update(
     client: &Client,
     output: &Output,
     start: Instant,
-    known: &mut Known,
+    known: &mut KnownSources,
     walked: Walked,
 ) -> Result<(Summary, Vec<String>)> {
     let sources = sources::sources(args, walked);
     for source in &sources.files {
         let disk = source.disk.clone().unwrap_or_default();
-        known.entry(source.name.clone()).or_insert(Source { disk, hash: None, is_valid: true });
+        known.entry(source.name.clone()).or_insert(KnownSource { disk, hash: None, is_valid: true });
     }
     // After an error, all are parsed again.
     let mut parsed_sources = vec![];
@@ -126,12 +126,12 @@ async fn update(
 }
 
 /// Removes the sources of a scope that do not exist any more. Returns their names.
-fn forget_removed(known: &mut Known, scope: &Scope, walked: &Walked) -> Vec<String> {
+fn forget_removed(known: &mut KnownSources, scope: &Scope, walked: &Walked) -> Vec<String> {
     if !walked.complete {
         return vec![];
     }
     let names: HashSet<_> = walked.files.iter().map(|file| &file.path).collect();
-    let is_removed = |name: &String, source: &mut Source| scope.contains(&source.disk) && !names.contains(name);
+    let is_removed = |name: &String, source: &mut KnownSource| scope.contains(&source.disk) && !names.contains(name);
     known.extract_if(.., is_removed).map(|(name, _)| name).collect()
 }
 
