@@ -127,7 +127,7 @@ async fn a_text_index_without_memory_for_a_commit_is_reported_until_it_has_some(
     for (first, bytes, expected) in [(0, 20 << 20, 1), (16_384, 1 << 30, 0)] {
         assert_eq!(postponed(), 1 - expected);
         ledger.cap(Place::Host, Kind::Writers, Limit { bytes, setting: "memory.host_limit" });
-        let points = Some(v1::upsert_request::Points::Vectors(tensor(&[16_384, 1], &[1.0; 16_384])));
+        let points = Some(v1::upsert_request::Points::Vectors(tensor(&[16_384, 1], &vec![1.0; 16_384])));
         let request = v1::UpsertRequest {
             collection: "texts".into(),
             ids: Some(numbers(first..first + 16_384)),
