@@ -1,4 +1,4 @@
-"""Generates the table of methods, `accelerd._methods`, from the .proto files and their options."""
+"""Generates the tables of methods from the .proto files: `accelerd._methods`, and the names that the console calls."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ import generate_blocking
 
 PROTO = Path(__file__).resolve().parents[2] / "proto"
 MODULE = "_methods.py"
+CONSOLE = PROTO.parent / "server" / "http" / "console" / "src" / "methods.ts"
 OPENING = '''"""The methods of accelerd.v1, written by generate.py from the .proto files."""
 
 from __future__ import annotations
@@ -39,23 +40,29 @@ def protoc(*outputs: str) -> None:
         sys.exit("protoc failed")
 
 
-def generate(output: Path) -> None:
-    """Write the table to a folder."""
+def generate(output: Path, console: Path = CONSOLE) -> None:
+    """Write the table to a folder, and the type of the console's names."""
     with tempfile.TemporaryDirectory() as scratch:
         image = Path(scratch, "image.binpb")
         protoc(f"--descriptor_set_out={image}")
-        files = FileDescriptorSet.FromString(image.read_bytes()).file
-    (output / MODULE).write_text(table(list(files)))
+        files = list(FileDescriptorSet.FromString(image.read_bytes()).file)
+    (output / MODULE).write_text(table(files))
     generate_blocking.ruff("format", output / MODULE)
+    console.write_text(type_of_names(files))
 
 
 def drift() -> list[str]:
-    """Return the name of the table if it is out of date."""
-    with tempfile.TemporaryDirectory() as scratch:
-        generate(Path(scratch))
-        fresh = Path(scratch, MODULE).read_text()
-    there = generate_blocking.SOURCES / MODULE
-    return [] if there.is_file() and there.read_text() == fresh else [MODULE]
+    """Return the names of the tables that are out of date."""
+    with tempfile.TemporaryDirectory() as folder:
+        scratch = Path(folder)
+        generate(scratch, scratch / CONSOLE.name)
+        tables = {generate_blocking.SOURCES / MODULE: scratch / MODULE, CONSOLE: scratch / CONSOLE.name}
+        return [there.name for there, fresh in tables.items() if not same(there, fresh)]
+
+
+def same(there: Path, fresh: Path) -> bool:
+    """Return whether a file exists with the content of another."""
+    return there.is_file() and there.read_text() == fresh.read_text()
 
 
 def table(files: list[FileDescriptorProto]) -> str:
@@ -65,6 +72,14 @@ def table(files: list[FileDescriptorProto]) -> str:
     imports = ", ".join(sorted({module_of(file) for file, _ in services}))
     text = f"{OPENING}from ._proto import {imports}\n"
     return text + "".join("".join(service_class(file, service, modules)) for file, service in services)
+
+
+def type_of_names(files: list[FileDescriptorProto]) -> str:
+    """Return the text of the type in TypeScript of all names of methods."""
+    services = sorted((service for file in files for service in file.service), key=lambda service: service.name)
+    names = "".join(f'\n    | "{service.name}/{method.name}"' for service in services for method in service.method)
+    opening = "/** Names of the methods of accelerd.v1, written by client/python/generate.py. */\n"
+    return f"{opening}export type Method ={names};\n"
 
 
 def module_of(file: FileDescriptorProto) -> str:

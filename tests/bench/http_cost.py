@@ -2,7 +2,7 @@
 
     python3 http_cost.py --bin FOLDER [--cores 0,1] [--rounds 3] [--seconds 5]
 
-FOLDER has accelerd and the examples `load` and `http_load`, of release builds. Prints medians, and the least and greatest of the rounds.
+Needs `PYTHONPATH=client/python/src`. FOLDER has accelerd and the examples `load` and `http_load`, of release builds. Prints medians, and the least and greatest of the rounds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ import tempfile
 import time
 from pathlib import Path
 
-SERVICE = "accelerd.v1.EmbedService"
+from accelerd._methods import EmbedService, TensorService
+
 TEXT = "def parse_{}(value): return json(value)"
 VECTORS = 10_000
 LARGE_BODY = 64 << 20
@@ -116,7 +117,7 @@ def small(arguments: argparse.Namespace, grpc: int, web: int, bare: int) -> None
         commands = {
             "gRPC": [str(arguments.bin / "load"), "embed", "--server", f"http://127.0.0.1:{grpc}", *options],
             "HTTP, OpenAI": [http_load, f"http://127.0.0.1:{web}/v1/embeddings", *options],
-            "HTTP, JSON of the method": [http_load, f"http://127.0.0.1:{web}/{SERVICE}/Embed", "--body", request, *options],
+            "HTTP, JSON of the method": [http_load, f"http://127.0.0.1:{web}{EmbedService.EMBED.path}", "--body", request, *options],
             "bare axum": [http_load, f"http://127.0.0.1:{bare}/v1/embeddings", *options],
         }
         figures: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
@@ -136,7 +137,7 @@ def vectors(rounds: int, web: int) -> None:
         took, size = timed(lambda body=body: post(web, "/v1/embeddings", body), rounds)
         print(f"{VECTORS:,} vectors, OpenAI, {form}: {took} ms, {size / 1e6:.1f} MB")
     body = json.dumps({"texts": {"values": texts}}).encode()
-    took, size = timed(lambda: post(web, f"/{SERVICE}/Embed", body), rounds)
+    took, size = timed(lambda: post(web, EmbedService.EMBED.path, body), rounds)
     print(f"{VECTORS:,} vectors, JSON of the method: {took} ms, {size / 1e6:.1f} MB")
     encoded = b"".join(struct.pack("<I", len(text)) + text.encode() for text in texts)
     took, size = timed(lambda: infer(web, encoded), rounds)
@@ -165,7 +166,7 @@ def large(rounds: int, web: int) -> None:
     graph = {"inputs": [{"name": "x", "value": tensor}], "nodes": nodes, "outputs": [{"name": "y"}]}
     body = json.dumps(graph).encode()
     print(f"64 MB: body of {len(body) / 1e6:.1f} MB")
-    took, size = timed(lambda: post(web, "/accelerd.v1.TensorService/Execute", body), rounds)
+    took, size = timed(lambda: post(web, TensorService.EXECUTE.path, body), rounds)
     print(f"64 MB of JSON, answer of {size / 1e6:.1f} MB: {took} ms")
 
 

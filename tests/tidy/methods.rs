@@ -8,9 +8,10 @@ use accelerd_proto::methods::SERVICES;
 use super::{files, root};
 
 /// Where paths of methods stand, and why.
-const ALLOWED: [(&str, &str); 2] = [
+const ALLOWED: [(&str, &str); 3] = [
     ("client/python/src/accelerd/_methods.py", "the table of the Python client, which generate.py writes"),
     ("client/python/src/accelerd/_proto", "stubs that protoc generates"),
+    ("server/http/console/src", "names of the type Method, which generate.py writes"),
 ];
 
 /// Extensions of sources and settings; documentation and the .proto files may name methods.

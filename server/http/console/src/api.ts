@@ -2,6 +2,8 @@
 
 import { signal } from "@preact/signals";
 
+import type { Method } from "./methods";
+
 const KEPT = "accelerd.token";
 
 /** The token of the calls; empty for none. It lasts as long as the tab. */
@@ -45,7 +47,7 @@ function failure(status: number, error: ErrorBody, retryAfter: string | null): F
     return new Failure(status, error.code ?? "UNKNOWN", error.message ?? "", error.reason, error.field, retryAfter ?? "");
 }
 
-async function send(method: string, body: string, type: string, signal?: AbortSignal, as = token.value): Promise<Response> {
+async function send(method: Method, body: string, type: string, signal?: AbortSignal, as = token.value): Promise<Response> {
     const headers: Record<string, string> = { "content-type": type };
     if (as) headers["authorization"] = `Bearer ${as}`;
     const request = { method: "POST", headers, body, signal: signal ?? null, redirect: "error" } as const;
@@ -64,13 +66,13 @@ async function send(method: string, body: string, type: string, signal?: AbortSi
 }
 
 /** Calls a method with one response, such as `DeviceService/GetStats`. */
-export async function call<T>(method: string, request: object, signal?: AbortSignal, as?: string): Promise<T> {
+export async function call<T>(method: Method, request: object, signal?: AbortSignal, as?: string): Promise<T> {
     const response = await send(method, JSON.stringify(request), "application/json", signal, as);
     return response.json();
 }
 
 /** Calls a method with a stream of requests or responses. */
-export async function* stream<T>(method: string, requests: object[], signal?: AbortSignal): AsyncGenerator<T> {
+export async function* stream<T>(method: Method, requests: object[], signal?: AbortSignal): AsyncGenerator<T> {
     const type = requests.length === 1 ? "application/json" : "application/x-ndjson";
     const response = await send(method, requests.map((request) => JSON.stringify(request)).join("\n"), type, signal);
     // Safari has no asynchronous iteration of streams.
