@@ -150,7 +150,7 @@ def _folder() -> Path:
 
 def _defaults(folder: Path) -> dict[str, Setting]:
     """Settings of a daemon that only this process calls."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
     settings: dict[str, Setting] = {
         "server.uds_path": folder / "socket",
         "http.listen": "",
