@@ -1,7 +1,7 @@
 # Recipes of the project. `bash tests/run RECIPE` installs the tools and runs one.
 
 # Runs everything that continuous integration checks.
-ci: check test loom python translations objects http oip browser monitoring deploy
+ci: check test loom python translations objects http oip browser monitoring fleet deploy
 
 # Checks formatting, lints, spelling, retired names, documentation, and the licences and sources of dependencies.
 check:
@@ -62,6 +62,10 @@ oip: build
 # Tests dashboards and alerts with Prometheus, from Debian's package, against the metrics of a daemon after a small load.
 monitoring: build
     ACCELERD_BIN="$(realpath "${CARGO_TARGET_DIR:-target}")/debug/accelerd" bash tests/monitoring/run
+
+# Tests three daemons behind Envoy, one of which ends; downloads it.
+fleet: build
+    ACCELERD_BIN="$(realpath "${CARGO_TARGET_DIR:-target}")/debug/accelerd" bash tests/fleet/run
 
 # Tests the Python client: generated code is up to date, calls to a daemon, trees equal to CPython's.
 python: build
