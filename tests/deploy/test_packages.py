@@ -5,6 +5,7 @@ import hashlib
 import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -84,6 +85,22 @@ def test_the_tarball_belongs_to_root_and_has_the_unit(release, prefix, tmp_path)
     assert all(" root/root " in line for line in listed)
     names = {line.split(f"{prefix.name}/", 1)[-1] for line in listed}
     assert {"bin/accelerd", "bin/accelctl", "lib/systemd/system/accelerd.service"} <= names
+
+
+@pytest.mark.parametrize("package", ["server", "client/cli"])
+def test_binstall_finds_the_programs_in_the_tarball(release, prefix, tmp_path, package):
+    manifest = tomllib.loads((ROOT / package / "Cargo.toml").read_text())
+    binstall = manifest["package"]["metadata"]["binstall"]
+    version = release.version()
+    target = "x86_64-unknown-linux-gnu"
+    names = {"repo": "R", "version": version, "target": target, "bin": manifest["package"]["name"]}
+    filled = {key: re.sub(r"\{ (\w+) \}", lambda name: names[name[1]], value) for key, value in binstall.items()}
+    staged = tmp_path / f"accelerd-{version}-{target}"
+    shutil.copytree(prefix, staged)
+    release.tarball(staged, tmp_path)
+    name = filled["pkg-url"].rpartition("/")[2]
+    listed = subprocess.run(["tar", "-tzf", tmp_path / name], capture_output=True, text=True, check=True).stdout
+    assert filled["bin-dir"] in listed.splitlines()
 
 
 def test_checksums_are_those_that_sha256sum_reads(release, tmp_path):

@@ -357,7 +357,7 @@ function Whole({ hit, words }: { hit: Hit; words: Set<string> }) {
                 {fields.map(([name, value]) => (
                     <div key={name}>
                         <dt>{name}</dt>
-                        <dd class="text">
+                        <dd class={shown(value).includes("\n") ? "text code" : "text"}>
                             <Marked text={shown(value).slice(0, 100_000)} words={words} />
                         </dd>
                     </div>
