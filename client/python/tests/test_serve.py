@@ -51,7 +51,7 @@ def test_a_daemon_serves_until_it_is_closed(tmp_path: Path) -> None:
     assert ended(client.pid)
     assert not folder.exists()
     with accelerd.serve(backend="cpu", data_dir=tmp_path / "data") as again:
-        assert [one.name for one in again.list_collections()] == ["functions"]
+        assert [one.name for one in again.collections()] == ["functions"]
 
 
 def test_settings_of_the_machine_and_tokens_of_the_environment_do_not_apply(
