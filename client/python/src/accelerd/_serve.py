@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import sysconfig
 import tempfile
@@ -25,8 +26,10 @@ Setting = str | int | float | bool | Path | Sequence[Any]
 _START_TIMEOUT = 600.0
 #: Seconds after which a daemon that does not end is killed.
 _STOP_TIMEOUT = 15.0
-#: Seconds of an attempt to reach a daemon that starts.
-_ATTEMPT_TIMEOUT = 0.25
+#: Seconds of a first call, which waits until the daemon has started.
+_ATTEMPT_TIMEOUT = 1.0
+#: Seconds between looks at a socket that is not there yet.
+_POLL_INTERVAL = 0.02
 #: Lines of the log in an error.
 _LOG_LINES = 20
 #: Longest path of a Unix socket, less the name of the file.
@@ -185,8 +188,11 @@ def _wait(client: LocalDaemon, process: subprocess.Popen[bytes], until: float) -
     """Return once the daemon serves."""
     while True:
         try:
-            client.devices(timeout=_ATTEMPT_TIMEOUT)
-            return
+            # A channel that has failed to connect waits before it tries again.
+            if _listens(client.target.removeprefix("unix://")):
+                client.devices(timeout=_ATTEMPT_TIMEOUT)
+                return
+            time.sleep(_POLL_INTERVAL)
         except (UnavailableError, DeadlineError):
             pass
         log = "\n".join(client.log.splitlines()[-_LOG_LINES:])
@@ -194,6 +200,12 @@ def _wait(client: LocalDaemon, process: subprocess.Popen[bytes], until: float) -
             raise RuntimeError(f"the daemon ended with status {process.returncode}:\n{log}")
         if time.monotonic() > until:
             raise TimeoutError(f"the daemon does not serve yet:\n{log}")
+
+
+def _listens(path: str) -> bool:
+    """Return whether a process listens on a Unix socket."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(path) == 0
 
 
 def _stop(process: subprocess.Popen[bytes], folder: Path, owner: int) -> None:
