@@ -107,7 +107,12 @@ def test_a_query_of_a_dashboard_names_what_exists_and_returns_data(expression, p
 def test_an_alert_names_what_exists_and_does_not_fire(expression, prometheus, exposed):
     assert unknown_names(expression, exposed) == []
     fired = prometheus.query(expression)
-    assert METRICS_FILE or fired == []
+    assert METRICS_FILE or fired == [] or states_of_the_machine(expression)
+
+
+def states_of_the_machine(expression: str) -> bool:
+    """Whether an alert tells of what the machine has, and not of what the daemon did: its disk may be full."""
+    return "accelerd_filesystem_" in expression
 
 
 def test_prometheus_evaluates_all_alerts(prometheus):
