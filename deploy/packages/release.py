@@ -138,7 +138,7 @@ def compile_kernels(daemon: Path, folder: Path) -> None:
 
 
 def tarball(prefix: Path, output: Path) -> None:
-    """Pack the installation, with a unit for systemd beside it."""
+    """Pack the installation, and a unit for systemd."""
     install(HERE / "accelerd.service", prefix / "lib" / "systemd" / "system" / "accelerd.service")
     with tarfile.open(output / f"{prefix.name}.tar.gz", "w:gz") as archive:
         archive.add(prefix, prefix.name, filter=owned_by_root)

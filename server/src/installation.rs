@@ -1,11 +1,11 @@
-//! What an installation has beside its executable.
+//! The files of an installation that the daemon finds from the path of its executable.
 
 use std::{
     env,
     path::{Path, PathBuf},
 };
 
-/// Folder of the compiled kernels, if the installation has them: `share/accelerd/kernels` beside `bin/accelerd`.
+/// Folder of the compiled kernels, if the installation has them: `share/accelerd/kernels`, where the executable is `bin/accelerd`.
 pub(crate) fn kernels() -> Option<PathBuf> {
     env::current_exe().ok().and_then(|executable| kernels_of(&executable))
 }
@@ -20,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kernels_are_found_beside_the_folder_of_the_executable() {
+    fn kernels_are_found_in_the_prefix_of_the_executable() {
         let prefix = tempfile::tempdir().expect("a temporary folder");
         let executable = prefix.path().join("bin/accelerd");
         assert_eq!(kernels_of(&executable), None);

@@ -181,7 +181,7 @@ impl Walk {
                     Ok(Entry::File(file)) if file.size > self.max_size => walked.large.push((file.path, file.size)),
                     Ok(Entry::File(file)) if seen.insert(file.path.clone()) => walked.files.push(file),
                     Ok(Entry::Folder(path)) => walked.folders.push(path),
-                    // What was removed since its folder was listed does not exist.
+                    // A file that was removed after its folder was listed does not exist.
                     Ok(Entry::File(_) | Entry::Other) | Err((true, _)) => {}
                     Err((false, problem)) => {
                         walked.unreadable += 1;

@@ -1,5 +1,5 @@
-//! Finds NVIDIA's libraries in folders that the loader does not search: those of the settings, of Python wheels beside the executable,
-//! and of the CUDA toolkit.
+//! Finds NVIDIA's libraries in folders that the loader does not search: those of the settings, of Python wheels in the executable's
+//! environment, and of the CUDA toolkit.
 
 use std::{
     collections::HashSet,
@@ -42,7 +42,7 @@ pub(super) fn preload(folders: &[PathBuf]) {
     }
 }
 
-/// Folders of the libraries in NVIDIA's wheels, which pip installs beside an executable of the same environment: `bin/accelerd` and
+/// Folders of the libraries in NVIDIA's wheels, which pip installs into the environment of an executable: `bin/accelerd` and
 /// `lib/python3.12/site-packages/nvidia/cu13/lib`.
 fn wheel_folders(executable: &Path) -> Vec<PathBuf> {
     let Some(prefix) = executable.parent().and_then(Path::parent) else { return vec![] };

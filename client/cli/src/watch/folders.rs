@@ -36,7 +36,7 @@ pub struct Folders {
 }
 
 struct State {
-    /// Where the trees are, or will be again.
+    /// The paths of the trees; a tree that is deleted may be made again.
     roots: Vec<PathBuf>,
     watches: Watches,
     by_path: BTreeMap<PathBuf, WatchDescriptor>,

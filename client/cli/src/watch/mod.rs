@@ -94,7 +94,7 @@ impl Pending {
     }
 }
 
-/// What reports changes.
+/// The source of changes: inotify, or a poll.
 enum ChangeSource {
     Folders(Folders),
     Poll { _task: Poll },
@@ -174,7 +174,8 @@ impl Watch {
 }
 
 async fn list(walk: &Walk, scope: &Arc<Scope>) -> Result<Walked> {
-    let (walk, scope) = (walk.clone(), Arc::clone(scope));
+    let walk = walk.clone();
+    let scope = Arc::clone(scope);
     spawn_blocking(move || walk.files(&scope)).await.map_err(|error| CliError::Partial(format!("walk failed: {error}")))
 }
 

@@ -8,7 +8,7 @@ use crate::{
     walk::Scope,
 };
 
-/// Never made.
+/// No value of this type exists: nothing reports changes here.
 pub struct Folders(Infallible);
 
 impl Folders {

@@ -29,7 +29,7 @@ impl Poll {
                 let Ok(walked) = list(&walk, &Arc::new(Scope::all())).await else { continue };
                 let mut now = stamps(&walked);
                 if !walked.complete {
-                    // What could not be listed may still exist.
+                    // A folder that could not be listed may still exist.
                     for (path, stamp) in &before {
                         now.entry(path.clone()).or_insert(*stamp);
                     }

@@ -136,7 +136,7 @@ def _program() -> str:
     if named := os.environ.get("ACCELERD_BIN"):
         return named
     folders = [sysconfig.get_path("scripts"), sysconfig.get_path("scripts", sysconfig.get_preferred_scheme("user"))]
-    # `pip install --target` puts programs beside the packages.
+    # `pip install --target` puts programs into the folder bin of the packages.
     folders.append(str(Path(__file__).resolve().parents[1] / "bin"))
     search = os.pathsep.join([*folders, os.environ.get("PATH", os.defpath)])
     found = shutil.which("accelerd", path=search)

@@ -21,7 +21,7 @@ use crate::{
     walk::{Tree, Walked},
 };
 
-/// How the files are found that the collection has, but the trees have not.
+/// The way to find the files that the collection has and the trees have not.
 #[derive(Clone, Copy)]
 pub enum Removed<'a> {
     /// The collection is asked for files of these trees, all of which were walked.
@@ -30,7 +30,7 @@ pub enum Removed<'a> {
     Among(&'a BTreeSet<String>),
 }
 
-/// What the passes of a run have in common.
+/// The state that all passes of a run share.
 pub struct Indexer<'a> {
     pub client: &'a Client,
     pub collection: &'a Collection,
@@ -38,7 +38,7 @@ pub struct Indexer<'a> {
     pub output: &'a Output,
     pub interrupt: &'a Interrupt,
     windows: Windows,
-    /// Whether the daemon parses Python, once that matters.
+    /// True if the daemon parses Python; it is asked when the first Python file is sent.
     outlines: OnceCell<bool>,
     text_field: Option<String>,
     /// True if the collection may have some of the files.

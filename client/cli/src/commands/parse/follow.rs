@@ -24,7 +24,7 @@ use crate::{
 /// The sources by name.
 type KnownSources = BTreeMap<String, KnownSource>;
 
-/// What is known of a source.
+/// A source that was found, and the result of its last parse.
 #[derive(Debug)]
 struct KnownSource {
     disk: PathBuf,
@@ -155,7 +155,8 @@ fn show_change(
         return write_json_lines([change]);
     }
     output.show(&change)?;
-    let (parsed, errors) = (format::plural(files, "file"), format::plural(error_count, "error"));
+    let parsed = format::plural(files, "file");
+    let errors = format::plural(error_count, "error");
     let removed = match change.removed.len() {
         0 => String::new(),
         count => format!(", {} removed", format::plural(count as u64, "file")),
