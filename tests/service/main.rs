@@ -10,6 +10,7 @@ mod drain;
 mod embed;
 mod filters;
 mod flow_control;
+mod golden;
 mod harness;
 mod http;
 mod hub;
