@@ -105,7 +105,7 @@ class Recorder:
     def __init__(self, out: Any, seen: set[tuple[str, int, str]]) -> None:
         self.out, self.seen = out, seen
         self.tries: collections.Counter[tuple[str, int, str]] = collections.Counter()
-        self.objects: Any = weakref.WeakValueDictionary()
+        self.objects: Any = weakref.WeakSet()
         self.places: dict[str, tuple[int, tuple[int, ...], tuple[int, ...], int]] = {}
         self.is_tiled = False
         context = wp._src.context
@@ -124,9 +124,9 @@ class Recorder:
         made = cls.__init__
 
         def init(this: Any, *arguments: Any, **named: Any) -> None:
+            # Volumes that are allocated get their handle later.
+            self.objects.add(this)
             made(this, *arguments, **named)
-            if this.id:
-                self.objects[int(this.id)] = this
 
         cls.__init__ = init
 
@@ -167,7 +167,7 @@ class Recorder:
             return f"{type(error).__name__}: {error}", {}
         handles = [np.ravel(value)[:10_000] for value in before.values() if np.asarray(value).dtype.kind in "iu"]
         used = {int(one) for column in handles for one in column.tolist()}
-        objects = [self.objects[one] for one in sorted(used & set(self.objects))]
+        objects = [one for one in self.objects if getattr(one, "id", None) and int(one.id) in used]
         try:
             return program, dict(geometry(*objects)) if objects and QUERIES.search(program) else {}
         except Exception as error:
@@ -194,9 +194,9 @@ class Recorder:
         elif isinstance(value, (wp.Mesh, wp.Bvh, wp.HashGrid, wp.Volume)):
             found[name] = value.id
         elif isinstance(value, ctypes.Array) or hasattr(value, "_wp_scalar_type_"):
-            found[name] = np.array(value)
+            found[name] = np.array(value).reshape(value._shape_)
         else:
-            found[name] = bool(value) if type_ is bool or type_ is wp.bool else getattr(value, "value", value)
+            found[name] = getattr(value, "value", value)
 
     def add_array(self, found: dict[str, Any], name: str, type_: Any, value: Any) -> None:
         if value is None:
@@ -456,7 +456,7 @@ def main() -> None:
     capturing = commands.add_parser("capture")
     capturing.add_argument("folder", type=Path)
     capturing.add_argument("--seconds", type=float, default=75.0, help="time limit of a program")
-    capturing.add_argument("programs", nargs="*")
+    capturing.add_argument("programs", nargs="*", metavar="PROGRAM")
     comparing = commands.add_parser("compare")
     comparing.add_argument("folder", type=Path)
     where = comparing.add_mutually_exclusive_group(required=True)

@@ -301,6 +301,26 @@ def test_components_are_trailing_dimensions(daemon: FakeDaemon, local: Client) -
         kernel.launch(v, np.ones((3, 2)), 7.5, v, grid=2)
 
 
+def test_numbers_are_truths_of_a_kernel_of_warp(daemon: FakeDaemon, local: Client) -> None:
+    params = [param("x", 1, component("f64")), param("is_on", 0, component("bool"))]
+    kernel = warp(daemon, local, *params, written=["x"], run=lambda x, is_on: None)
+    for given, expected in ((4, True), (0, False), (False, False)):
+        kernel.launch(np.zeros(1), given, grid=1)
+        assert sent(daemon, "is_on").item() is expected
+    with pytest.raises(TypeError, match=r"is_on: expected bool, got float 1\.0"):
+        kernel.launch(np.zeros(1), 1.0, grid=1)
+
+
+def test_a_table_of_geometry_that_a_kernel_does_not_need_is_left_out(daemon: FakeDaemon, local: Client) -> None:
+    tables = {"geometry_ints": np.zeros(3, np.int32), "geometry_vectors": np.zeros((2, 3), np.float32)}
+    params = [param("x", 1, component("f64")), param("geometry_ints", 1, component("i32"))]
+    kernel = warp(daemon, local, *params, written=["x"], run=lambda x, ints: None)
+    kernel.launch(np.zeros(1), grid=1, **tables)
+    assert [one.name for one in daemon.kernels.launches[-1].arguments] == ["x", "geometry_ints"]
+    with pytest.raises(TypeError, match="got an unexpected argument 'geometry_ints'"):
+        adding(daemon, local).launch(np.zeros(1), np.zeros(1), np.zeros(1), grid=1, **tables)
+
+
 def test_matrices_beyond_ten_columns_have_their_shape() -> None:
     def shape(rows: int, columns: int) -> Any:
         names = [f"m{row}{'_' if columns > 9 else ''}{column}" for row in range(rows) for column in range(columns)]

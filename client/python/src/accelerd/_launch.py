@@ -11,9 +11,9 @@ import numpy as np
 from . import _wire
 from ._call import Operation, Settings
 from ._errors import malformed, too_large
-from ._geometry import with_tables
+from ._geometry import TABLES, with_tables
 from ._kernel import KernelParam, received_param
-from ._kernel_arguments import array_of, struct_type
+from ._kernel_arguments import array_of, element_type, struct_type
 from ._kernel_fault import fault
 from ._kernel_program import KernelDialect, Program
 from ._message import choice, extents, message
@@ -217,6 +217,9 @@ def _bound(kernel: KernelInfo, arguments: Sequence[Any], named: Mapping[str, Any
         raise TypeError(f"{signature}: expected at most {len(names)} arguments, got {len(arguments)}")
     bound = dict(zip(names, arguments, strict=False))
     for name, value in named.items():
+        if name not in names and name in TABLES and not {*TABLES}.isdisjoint(names):
+            # Not every kernel with queries needs both tables.
+            continue
         if name not in names:
             raise TypeError(f"{signature}: got an unexpected argument {name!r}")
         if name in bound:
@@ -233,6 +236,9 @@ def _bound(kernel: KernelInfo, arguments: Sequence[Any], named: Mapping[str, Any
 
 
 def _argument(param: KernelParam, given: Any) -> Value | ResidentTensor:
+    if isinstance(given, int) and not param.dims and element_type(param) == ("bool", ()):
+        # As Warp does, such as for the bits of a mask.
+        given = bool(given)
     return given if isinstance(given, ResidentTensor) else array_of(param, given)
 
 
