@@ -165,8 +165,7 @@ class Recorder:
             program = Program.of(kernel, None, "warp", {}).message.SerializeToString()
         except Exception as error:
             return f"{type(error).__name__}: {error}", {}
-        handles = [np.ravel(value)[:10_000] for value in before.values() if np.asarray(value).dtype.kind in "iu"]
-        used = {int(one) for column in handles for one in column.tolist()}
+        used = {handle for value in before.values() for handle in handles(np.asarray(value))}
         objects = [one for one in self.objects if getattr(one, "id", None) and int(one.id) in used]
         try:
             return program, dict(geometry(*objects)) if objects and QUERIES.search(program) else {}
@@ -213,6 +212,15 @@ class Recorder:
             for axis, indices in enumerate(value.indices[: value.ndim]):
                 every = np.arange(array.shape[axis], dtype=np.int32)
                 found[f"{name}_indices{axis}"] = every if indices is None else np.array(indices.numpy())
+
+
+def handles(value: np.ndarray) -> Iterator[int]:
+    """Yield numbers that may be handles of objects."""
+    if value.dtype.fields is not None:
+        for name in value.dtype.names or ():
+            yield from handles(value[name])
+    elif value.dtype.kind in "iu" and value.dtype.itemsize == 8:
+        yield from value.reshape(-1)[:10_000].tolist()
 
 
 def has_arrays(struct: Any) -> bool:
@@ -285,7 +293,12 @@ def capture(folder: Path, seconds: float, selected: list[str]) -> None:
                 capture_one(kind, name, path, seconds, seen)
             finally:
                 os._exit(0)
-        os.waitpid(process, 0)
+        # What does not end is in code of Warp, where no signal is handled.
+        until = time.monotonic() + 1.5 * seconds
+        while os.waitpid(process, os.WNOHANG) == (0, 0):
+            time.sleep(0.1)
+            if time.monotonic() > until:
+                os.kill(process, signal.SIGKILL)
         known = len(seen)
         seen |= {one.key for one in captured(path)}
         print(f"{time.monotonic() - begin:.0f} s, {name}: {len(seen) - known} of {len(seen)} kernels", flush=True)

@@ -60,10 +60,8 @@ async fn one_array_that_is_passed_twice_is_one() {
     let next = v1::KernelView { offset_bytes: 4, shape: vec![99], ..view("y", "x") };
     let response = launch(&server, launch_on(SUCCESSOR, 99, zeros, &[next])).await.expect("it is valid");
     assert_eq!(outputs(&response), [("x", (0_u8..100).map(f32::from).collect())]);
-    let of_output = v1::LaunchRequest {
-        outputs: vec![output("y", &[3])],
-        ..launch_on(SUCCESSOR, 3, vec![], &[view("x", "y")])
-    };
+    let of_output =
+        v1::LaunchRequest { outputs: vec![output("y", &[3])], ..launch_on(SUCCESSOR, 3, vec![], &[view("x", "y")]) };
     let response = launch(&server, of_output).await.expect("it is valid");
     assert_eq!(outputs(&response), [("y", vec![1.0; 3])]);
 }
@@ -116,7 +114,10 @@ async fn views_that_do_not_fit_are_refused_with_their_field() {
         (with(view("y", "z")), "views[0].argument: expected the name of an array that is no view"),
         (with(view("y", "y")), "views[0].argument"),
         (launch_on(SAXPY, 4, vec![a, x()], &[view("y", "a")]), "views[0].argument"),
-        (of_y(|view| view.offset_bytes = 4), "views[0]: \"y\": expected elements in an array of 16 bytes, got an end at 20"),
+        (
+            of_y(|view| view.offset_bytes = 4),
+            "views[0]: \"y\": expected elements in an array of 16 bytes, got an end at 20",
+        ),
         (of_y(|view| view.offset_bytes = u64::MAX - 3), "got an end at 18446744073709551615"),
         (of_y(|view| view.offset_bytes = 2), "expected an offset and strides that are multiples of 4 bytes"),
         (of_y(|view| view.shape = vec![5]), "got an end at 20"),

@@ -232,8 +232,7 @@ fn successor() -> Kernel {
     let from = builder.array(Dtype::F32, 1);
     let to = builder.array(Dtype::F32, 1);
     let x = builder.local(Dtype::F32);
-    let kernel =
-        builder.finish(vec![load(x, from, tid()), store(to, tid(), add(local(x), number(Dtype::F32, 1.0)))]);
+    let kernel = builder.finish(vec![load(x, from, tid()), store(to, tid(), add(local(x), number(Dtype::F32, 1.0)))]);
     assert!(has_vectors(&kernel));
     kernel
 }

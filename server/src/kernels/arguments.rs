@@ -161,7 +161,8 @@ fn requested_outputs(
 ) -> Result<Vec<(usize, RequestedOutput)>, ApiError> {
     if outputs.is_empty() {
         let written = kernel.written.iter().enumerate().filter(|(_, is_written)| **is_written);
-        let written = written.filter_map(|(nth, _)| views.get(&nth).map_or(Some(nth), |of| position(kernel, &of.argument)));
+        let written =
+            written.filter_map(|(nth, _)| views.get(&nth).map_or(Some(nth), |of| position(kernel, &of.argument)));
         let written: BTreeSet<_> = written.collect();
         let output = |nth| (nth, RequestedOutput { field: String::new(), shape: vec![] });
         return Ok(written.into_iter().map(output).collect());

@@ -476,9 +476,7 @@ class Captures:
         if function is None or transformed_tree(value) is None:
             return function
         if id(value) not in self._copies:
-            copy = FunctionType(
-                function.__code__, function.__globals__, function.__name__, None, function.__closure__
-            )
+            copy = FunctionType(function.__code__, function.__globals__, function.__name__, None, function.__closure__)
             copy.__qualname__, copy.__module__ = function.__qualname__, function.__module__
             self._copies[id(value)] = value, copy
         return self._copies[id(value)][1]

@@ -260,10 +260,13 @@ impl<B: AsRef<[u8]>> MemoryImage<B> {
                 self.arrays[nth] = Some(self.place_array(&ty.element, &extents, size, offset));
                 Ok(None)
             }
-            (ParamType::Array(ty), ImageArgument::View(view)) => self.place_view(kernel, ty, &view, offset).map(|()| None),
-            (ParamType::Value(_), ImageArgument::Array { .. } | ImageArgument::Zeros { .. } | ImageArgument::View(_)) => {
-                Err(ArgumentMismatch::Kind("a value, got an array"))
+            (ParamType::Array(ty), ImageArgument::View(view)) => {
+                self.place_view(kernel, ty, &view, offset).map(|()| None)
             }
+            (
+                ParamType::Value(_),
+                ImageArgument::Array { .. } | ImageArgument::Zeros { .. } | ImageArgument::View(_),
+            ) => Err(ArgumentMismatch::Kind("a value, got an array")),
             (ParamType::Array(_), ImageArgument::Value(_)) => Err(ArgumentMismatch::Kind("an array, got a value")),
         }
     }
@@ -309,7 +312,8 @@ impl<B: AsRef<[u8]>> MemoryImage<B> {
         if strides.iter().chain([first]).any(|bytes| !bytes.is_multiple_of(alignment.into())) {
             return Err(ArgumentMismatch::Alignment(alignment));
         }
-        let last = extents.iter().zip(&strides).map(|(extent, stride)| extent.saturating_sub(1).saturating_mul(*stride));
+        let last =
+            extents.iter().zip(&strides).map(|(extent, stride)| extent.saturating_sub(1).saturating_mul(*stride));
         let elements = if size == 0 { 0 } else { last.fold(ty.element.size.into(), u64::saturating_add) };
         let end = first.saturating_add(elements);
         let expected = range.end - range.start;
