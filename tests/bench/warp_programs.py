@@ -5,8 +5,8 @@
     python3 warp_programs.py compare FOLDER (--bin FOLDER | --server ADDRESS) [--json FILE]
 
 `capture` runs models of MuJoCo Warp, and the examples of Newton and Warp, for two steps on the CPU, and writes the first launch of each
-kernel that changes an array. PROGRAM is a part of a name; left out, all run. `compare` repeats the launches; a wrong result makes the
-exit status 1. A kernel is a file, a line and a name. docs/benchmarks/kernels.md explains the table.
+kernel that changes an array. PROGRAM is a part of a name; left out, all run, but for those that FOLDER has. `compare` repeats the
+launches; a wrong result makes the exit status 1. A kernel is a file, a line and a name. docs/benchmarks/kernels.md has results.
 """
 
 from __future__ import annotations
@@ -281,12 +281,14 @@ def capture(folder: Path, seconds: float, selected: list[str]) -> None:
     with contextlib.suppress(ImportError):
         import mujoco_warp
         import newton.examples
-    seen: set[tuple[str, int, str]] = set()
+    seen = {one.key for path in folder.glob("*.pkl") for one in captured(path)}
     begin = time.monotonic()
     for nth, (kind, name) in enumerate(programs()):
         if selected and not any(word in name for word in selected):
             continue
         path = folder / f"{nth:03}.pkl"
+        if path.exists():
+            continue
         # A program may crash.
         if (process := os.fork()) == 0:
             try:

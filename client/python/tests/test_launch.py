@@ -304,7 +304,7 @@ def test_components_are_trailing_dimensions(daemon: FakeDaemon, local: Client) -
 def test_numbers_are_truths_of_a_kernel_of_warp(daemon: FakeDaemon, local: Client) -> None:
     params = [param("x", 1, component("f64")), param("is_on", 0, component("bool"))]
     kernel = warp(daemon, local, *params, written=["x"], run=lambda x, is_on: None)
-    for given, expected in ((4, True), (0, False), (False, False)):
+    for given, expected in ((4, True), (0, False), (False, False), (np.int32(2), True)):
         kernel.launch(np.zeros(1), given, grid=1)
         assert sent(daemon, "is_on").item() is expected
     with pytest.raises(TypeError, match=r"is_on: expected bool, got float 1\.0"):

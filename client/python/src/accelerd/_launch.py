@@ -236,7 +236,7 @@ def _bound(kernel: KernelInfo, arguments: Sequence[Any], named: Mapping[str, Any
 
 
 def _argument(param: KernelParam, given: Any) -> Value | ResidentTensor:
-    if isinstance(given, int) and not param.dims and element_type(param) == ("bool", ()):
+    if isinstance(given, (int, np.integer)) and not param.dims and element_type(param) == ("bool", ()):
         # As Warp does, such as for the bits of a mask.
         given = bool(given)
     return given if isinstance(given, ResidentTensor) else array_of(param, given)
