@@ -23,6 +23,7 @@ mod kernel_evaluate;
 mod kernel_gpu;
 mod kernel_launch;
 mod kernel_sandbox;
+mod kernel_views;
 mod lifecycle;
 mod long_texts;
 mod models;
