@@ -9,9 +9,10 @@ check:
     taplo format --check
     typos
     python3 tests/names.py
-    ruff check --quiet client/python
-    ruff format --quiet --check client/python
+    ruff check --quiet client/python client/portalis/python
+    ruff format --quiet --check client/python client/portalis/python
     cd client/python && mypy --no-error-summary
+    cd client/portalis/python && mypy --no-error-summary
     # Checks the lock files of the crates outside of the workspace.
     for crate in tests/bench/parse tests/libfuzzer kernels/parser/fuzz; do cargo update --workspace --locked --quiet --manifest-path $crate/Cargo.toml || exit 1; done
     cargo fetch --locked --quiet
@@ -67,9 +68,10 @@ monitoring: build
 fleet: build
     ACCELERD_BIN="$(realpath "${CARGO_TARGET_DIR:-target}")/debug/accelerd" bash tests/fleet/run
 
-# Tests the Python client: generated code is up to date, calls to a daemon, trees equal to CPython's.
+# Tests the Python client: generated code is up to date, calls to a daemon, trees equal to CPython's; and portalis_cuda.
 python: build
     ACCELERD_BIN="$(realpath "${CARGO_TARGET_DIR:-target}")/debug/accelerd" PYTHONPATH=tests python3 -m pytest --quiet -p summary --numprocesses auto client/python
+    ACCELERD_BIN="$(realpath "${CARGO_TARGET_DIR:-target}")/debug/accelerd" PYTHONPATH=tests python3 -m pytest --quiet -p summary client/portalis/python
     PYTHONPATH=tests python3 -m pytest --quiet -p summary --numprocesses auto tests/conformance
 
 # Verifies translations of Python functions to Rust and WebAssembly, and finds the planted errors.
