@@ -1,8 +1,10 @@
 """The names of portalis_cuda over accelerd: parse, embed, find similar, cluster and verify on a GPU or the CPU.
 
+```python
 from portalis_cuda import CUDAASTParser
 
 result = CUDAASTParser().parse("def double(n): return 2 * n")
+```
 """
 
 from ._daemon import get_cuda_device_info, is_cuda_available
