@@ -1,7 +1,7 @@
 # Recipes of the project. `bash tests/run RECIPE` installs the tools and runs one.
 
 # Runs everything that continuous integration checks.
-ci: check test loom python snippets translations objects http oip browser monitoring fleet deploy
+ci: check test loom python snippets translations objects http oip browser monitoring fleet deploy site
 
 # Checks formatting, lints, spelling, retired names, documentation, and the licences and sources of dependencies.
 check:
@@ -77,6 +77,10 @@ python: build
 # Runs the code of documents and docstrings against daemons, and lists the blocks that do not run.
 snippets: build
     ACCELERD_BIN="$(realpath "${CARGO_TARGET_DIR:-target}")/debug/accelerd" PYTHONPATH=tests:client/python/src:client/portalis/python/src python3 -m pytest --quiet -p summary --numprocesses auto tests/snippets
+
+# Builds the site of the documents into target/site/html, where a dead link fails; downloads MkDocs.
+site:
+    bash tests/site/run
 
 # Verifies translations of Python functions to Rust and WebAssembly, and finds the planted errors.
 translations: build

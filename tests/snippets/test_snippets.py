@@ -50,6 +50,7 @@ class Run:
         self.settings: list[Path] = []
         for name, value in {
             "ACCELERD_BIN": str(PROGRAM),
+            "ACCELERD__SERVER__HEALTH_LISTEN": f"127.0.0.1:{daemon.ports['7435']}",
             "ACCELERD_SERVER": f"http://127.0.0.1:{daemon.ports['7433']}",
             "NO_COLOR": "1",
             "PATH": f"{HERE / 'bin'}:{PROGRAM.parent}:{os.environ['PATH']}",
