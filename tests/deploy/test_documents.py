@@ -87,7 +87,7 @@ def test_links_in_code_stay():
 def test_public_names_are_those_that_a_package_exports():
     names = site_pages.public_names("client/python/src/accelerd/__init__.py")
     assert names[0] == "AccelerdError" and names.index("Client") < names.index("NODE_KINDS")
-    assert site_pages.public_names("client/python/src/accelerd/aio.py")[0] == "AsyncClient"
+    assert "AsyncClient" in site_pages.public_names("client/python/src/accelerd/aio.py")
 
 
 def reasons():
