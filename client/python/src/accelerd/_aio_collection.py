@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +13,7 @@ from ._aio_runtime import Batches, numbered, sleep
 from ._errors import AccelerdError, MessageTooLargeError, malformed, seconds_needed
 from ._methods import SimilarityService
 from ._payload import Id, Payloads
-from ._points import Hit, Hits, Point, Points, SearchOptions
+from ._points import Hit, Hits, Point, Points, SearchOptions, Where
 from ._results import CollectionInfo, Snapshot
 from ._timeout import left
 from ._upsert import UpsertStep
@@ -27,7 +27,8 @@ class AsyncCollection:
 
     Filters, `where` and `where_not`, are dicts of payload field to condition: a value, a list of values of which one is
     equal, or `slice(low, high)` for the range `low <= x < high`, where None leaves a side open. A tuple is refused,
-    because it could be either.
+    because it could be either. A list of pairs, as in `[("n", slice(0, 9)), ("n", [1, 2])]`, may test a field several
+    times.
 
     The `timeout` of a call is in seconds, retries included; None means the client's default, infinity no deadline.
     """
@@ -167,8 +168,8 @@ class AsyncCollection:
     async def scroll(
         self,
         *,
-        where: Mapping[str, Any] | None = None,
-        where_not: Mapping[str, Any] | None = None,
+        where: Where | None = None,
+        where_not: Where | None = None,
         page_size: int = 1000,
         payload: bool = True,
         vectors: bool = False,
@@ -196,8 +197,8 @@ class AsyncCollection:
     async def scroll_columns(
         self,
         *,
-        where: Mapping[str, Any] | None = None,
-        where_not: Mapping[str, Any] | None = None,
+        where: Where | None = None,
+        where_not: Where | None = None,
         page_size: int = 1000,
         payload: bool = True,
         vectors: bool = False,
@@ -223,8 +224,8 @@ class AsyncCollection:
     async def count(
         self,
         *,
-        where: Mapping[str, Any] | None = None,
-        where_not: Mapping[str, Any] | None = None,
+        where: Where | None = None,
+        where_not: Where | None = None,
         timeout: float | None = None,
     ) -> int:
         """Return the exact number of points that match.
@@ -241,8 +242,8 @@ class AsyncCollection:
         self,
         ids: Iterable[Id] | NDArray[Any] | None = None,
         *,
-        where: Mapping[str, Any] | None = None,
-        where_not: Mapping[str, Any] | None = None,
+        where: Where | None = None,
+        where_not: Where | None = None,
         timeout: float | None = None,
     ) -> int:
         """Delete the points that match all conditions.

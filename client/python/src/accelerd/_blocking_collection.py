@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike, NDArray
@@ -14,7 +14,7 @@ from ._blocking_runtime import numbered, sleep
 from ._errors import AccelerdError, MessageTooLargeError, malformed, seconds_needed
 from ._methods import SimilarityService
 from ._payload import Id, Payloads
-from ._points import Hit, Hits, Point, Points, SearchOptions
+from ._points import Hit, Hits, Point, Points, SearchOptions, Where
 from ._results import CollectionInfo, Snapshot
 from ._timeout import left
 from ._upsert import UpsertStep
@@ -28,7 +28,8 @@ class Collection:
 
     Filters, `where` and `where_not`, are dicts of payload field to condition: a value, a list of values of which one is
     equal, or `slice(low, high)` for the range `low <= x < high`, where None leaves a side open. A tuple is refused,
-    because it could be either.
+    because it could be either. A list of pairs, as in `[("n", slice(0, 9)), ("n", [1, 2])]`, may test a field several
+    times.
 
     The `timeout` of a call is in seconds, retries included; None means the client's default, infinity no deadline.
     """
@@ -168,8 +169,8 @@ class Collection:
     def scroll(
         self,
         *,
-        where: Mapping[str, Any] | None = None,
-        where_not: Mapping[str, Any] | None = None,
+        where: Where | None = None,
+        where_not: Where | None = None,
         page_size: int = 1000,
         payload: bool = True,
         vectors: bool = False,
@@ -196,8 +197,8 @@ class Collection:
     def scroll_columns(
         self,
         *,
-        where: Mapping[str, Any] | None = None,
-        where_not: Mapping[str, Any] | None = None,
+        where: Where | None = None,
+        where_not: Where | None = None,
         page_size: int = 1000,
         payload: bool = True,
         vectors: bool = False,
@@ -223,8 +224,8 @@ class Collection:
     def count(
         self,
         *,
-        where: Mapping[str, Any] | None = None,
-        where_not: Mapping[str, Any] | None = None,
+        where: Where | None = None,
+        where_not: Where | None = None,
         timeout: float | None = None,
     ) -> int:
         """Return the exact number of points that match.
@@ -241,8 +242,8 @@ class Collection:
         self,
         ids: Iterable[Id] | NDArray[Any] | None = None,
         *,
-        where: Mapping[str, Any] | None = None,
-        where_not: Mapping[str, Any] | None = None,
+        where: Where | None = None,
+        where_not: Where | None = None,
         timeout: float | None = None,
     ) -> int:
         """Delete the points that match all conditions.

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hint
 import numpy as np
 from numpy.typing import NDArray
 
+from ._choices import DeviceKind, DeviceState, Metric, Pooling, Precision, Storage
 from ._proto import device_pb2, embed_pb2, similarity_pb2
 from ._times import to_datetime, to_timedelta
 
@@ -74,17 +75,17 @@ class Model:
     #: Maximum tokens of an input, and the default of `embed(max_tokens=...)`; 0 means unlimited.
     max_tokens: int
     default_max_tokens: int
-    #: cls, mean, max, last, weighted_mean or none; empty if unspecified.
-    pooling: str
+    #: Empty if unspecified.
+    pooling: Pooling
     normalize: bool
     prompt_names: tuple[str, ...]
     #: Whether it accepts texts as well as token ids.
     accepts_text: bool
     #: Whether it is a cross-encoder, for `rerank`.
     cross_encoder: bool
-    #: bf16, f16 or f32, on a GPU and on the CPU.
-    precision: str
-    cpu_precision: str
+    #: On a GPU and on the CPU.
+    precision: Precision
+    cpu_precision: Precision
 
 
 @dataclass(frozen=True)
@@ -93,10 +94,8 @@ class CollectionInfo:
 
     name: str
     dimensions: int
-    #: cosine, dot or squared_l2.
-    metric: str
-    #: f32, f16, bf16 or i8.
-    storage: str
+    metric: Metric
+    storage: Storage
     #: The model that embeds its texts, and the payload field of its full-text index; empty if there is none.
     model: str
     text_field: str
@@ -157,12 +156,10 @@ class Device:
 
     #: `cpu`, `cuda:0`, ...
     name: str
-    #: cpu or cuda.
-    kind: str
+    kind: DeviceKind
     product: str
     compute_capability: str
-    #: ready or lost.
-    state: str
+    state: DeviceState
     #: Streaming multiprocessors of a GPU, or threads of the CPU worker pool.
     compute_unit_count: int
     memory_bytes: int
