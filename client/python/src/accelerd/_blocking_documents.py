@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ._blocking_client import Client
-from ._choices import Metric
+from ._documents_settings import DocumentSettings
 from ._errors import AlreadyExistsError, NotFoundError
 from ._metadata_filters import EVERYTHING, Clause, Filter
 from ._payload import Id
@@ -18,22 +18,6 @@ from ._records import NO_VECTOR, Record, from_point, point_id, to_payload
 
 # The daemon's maximum for the hits of a query.
 _MAX_HITS = 16_384
-
-
-class DocumentSettings(NamedTuple):
-    """A collection of documents, which is created with the first of them."""
-
-    name: str
-    #: The model that embeds texts; empty if documents have vectors.
-    model: str = ""
-    #: Dimensions of the vectors; 0 means those of the first.
-    dimensions: int = 0
-    metric: Metric = "cosine"
-    #: The payload field of the text, and whether a full-text index is made of it.
-    text_field: str = "text"
-    hybrid: bool = False
-    #: Whether documents may have neither a vector nor a model that computes it. Searches leave them out.
-    may_lack_vectors: bool = False
 
 
 class Documents:
@@ -94,6 +78,15 @@ class Documents:
         except NotFoundError:
             return False
         return True
+
+    def query_vector(self, text: str) -> list[float] | None:
+        """Embed a query with the collection's model and prompt; None if there is no collection."""
+        try:
+            info = self._points.describe()
+        except NotFoundError:
+            return None
+        vector: list[float] = (self._client.embed([text], model=info.model, prompt=info.query_prompt))[0].tolist()
+        return vector
 
     def metric(self) -> str:
         """Return the collection's metric."""
