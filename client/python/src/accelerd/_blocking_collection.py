@@ -8,18 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike, NDArray
 
-from . import _points, _upsert
+from . import _points, _tables, _upsert
 from ._blocking_call import Caller
 from ._blocking_runtime import numbered, sleep
 from ._errors import AccelerdError, MessageTooLargeError, malformed, seconds_needed
 from ._methods import SimilarityService
 from ._payload import Id, Payloads
-from ._points import Hit, Hits, Point, Points, SearchOptions, Where
+from ._point_results import Hits, Point, PointList, Points, SearchResult, joined
+from ._points import SearchOptions, Where
 from ._results import CollectionInfo, Snapshot
 from ._timeout import left
 from ._upsert import UpsertStep
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
     from typing_extensions import Unpack  # In typing since Python 3.11.
 
 
@@ -108,6 +111,75 @@ class Collection:
                 sleep(split.on_error(problem))
         return split.inserted
 
+    def upsert_table(
+        self,
+        table: Any,
+        *,
+        ids: str | Iterable[Id] | NDArray[Any] | None = "id",
+        vectors: str | ArrayLike | None = "vector",
+        texts: str | None = None,
+        timeout: float | None = None,
+    ) -> int:
+        """Upsert the rows of a table of Arrow or pandas.
+
+        The columns that have neither ids, vectors nor texts are payload fields; a value that is missing is none of the
+        point's. The vectors of Arrow are read without a copy if they are float32, and those of several batches are
+        written one after another, each as by `upsert`.
+
+        Args:
+            table: A `pyarrow.Table` or `RecordBatch`, a `pandas.DataFrame`, or what exports Arrow's C data interface,
+                such as a frame of polars.
+            ids: The column of the ids, or the ids; None means the index of a data frame.
+            vectors: The column of the vectors, lists of numbers; or the vectors.
+            texts: The column of texts to embed instead of vectors.
+            timeout: Seconds for each batch, retries included.
+
+        Returns:
+            The number of new points.
+
+        Raises:
+            MissingPackageError: pyarrow is not installed, and the table is not one of pandas.
+            TypeError: A column has values of a type that payloads do not have.
+            ValueError: A column is missing, or vectors have different lengths.
+        """
+        inserted = 0
+        for step in _tables.steps(table, ids, vectors, texts):
+            inserted += self.upsert(**step, timeout=timeout)
+        return inserted
+
+    def to_arrow(
+        self,
+        *,
+        where: Where | None = None,
+        where_not: Where | None = None,
+        vectors: bool = True,
+        timeout: float | None = None,
+    ) -> pa.Table:
+        """Return all points that match as a `pyarrow.Table`: `id`, a column for each payload field, and `vector`.
+
+        Args:
+            where: As in `scroll`.
+            where_not: Conditions that points must not meet.
+            vectors: Whether to return vectors.
+            timeout: Seconds for each page of points, retries included.
+        """
+        return (self._all(where, where_not, vectors, timeout)).to_arrow()
+
+    def to_pandas(
+        self,
+        *,
+        where: Where | None = None,
+        where_not: Where | None = None,
+        vectors: bool = True,
+        timeout: float | None = None,
+    ) -> pd.DataFrame:
+        """Return all points that match as a `pandas.DataFrame`. Takes the arguments of `to_arrow`."""
+        return (self._all(where, where_not, vectors, timeout)).to_pandas()
+
+    def _all(self, where: Where | None, where_not: Where | None, vectors: bool, timeout: float | None) -> Points:
+        pages = self.scroll_columns(where=where, where_not=where_not, vectors=vectors, timeout=timeout)
+        return joined([page for page in pages])
+
     def upsert_many(self, steps: Iterable[UpsertStep], *, timeout: float | None = None) -> Iterator[int]:
         """Upsert in bulk over one stream.
 
@@ -132,7 +204,7 @@ class Collection:
         for inserted in bulk.completed():
             yield inserted
 
-    def search(self, *, timeout: float | None = None, **options: Unpack[SearchOptions]) -> list[list[Hit]]:
+    def search(self, *, timeout: float | None = None, **options: Unpack[SearchOptions]) -> SearchResult:
         """Find the nearest points of each query, exactly.
 
         Args:
@@ -152,7 +224,7 @@ class Collection:
                 prompt: The prompt itself, instead of its name; "" means none.
 
         Returns:
-            The hits of each query, best first.
+            The hits of each query, best first: lists, which `to_arrow()` and `to_pandas()` make a table.
         """
         return self._caller.run_split(_points.split_search(self.name, options), timeout)
 
@@ -162,7 +234,7 @@ class Collection:
 
     def get(
         self, ids: Iterable[Id] | NDArray[Any], *, vectors: bool = False, timeout: float | None = None
-    ) -> list[Point]:
+    ) -> PointList:
         """Return points by id. Unknown ids are omitted."""
         return self._caller.run(_points.get_points(self.name, ids, vectors), timeout)
 

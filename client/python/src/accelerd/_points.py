@@ -24,6 +24,7 @@ from ._payload import (
     read_payloads,
     value_message,
 )
+from ._point_results import Hit, HitList, Hits, Point, PointList, Points, SearchResult
 from ._proto import similarity_pb2 as pb
 from ._proto import tensor_pb2
 from ._results import CollectionInfo, Snapshot, collection, snapshot
@@ -38,44 +39,6 @@ _DURABILITIES: dict[bool | None, pb.Durability] = {
     True: pb.DURABILITY_LOG,
     False: pb.DURABILITY_MEMORY,
 }
-
-
-class Hit(NamedTuple):
-    """A point that a search found."""
-
-    id: int | str
-    score: float
-    payload: dict[str, Value]
-
-
-class Hits(NamedTuple):
-    """The hits of all queries as columns. The hits of a query are best first."""
-
-    #: uint32 [queries + 1], the index of each query's first hit, followed by the number of hits.
-    offsets: NDArray[np.uint32]
-    ids: list[int | str]
-    #: float32 [hits].
-    scores: NDArray[np.float32]
-    #: The values of the hits by field, None where a hit has none.
-    payloads: dict[str, list[Value | None]]
-
-
-class Point(NamedTuple):
-    """A stored point."""
-
-    id: int | str
-    payload: dict[str, Value]
-    vector: NDArray[np.float32] | None
-
-
-class Points(NamedTuple):
-    """Stored points as columns."""
-
-    ids: list[int | str]
-    #: The values of the points by field, None where a point has none.
-    payloads: dict[str, list[Value | None]]
-    #: float32 [points, dimensions], if requested.
-    vectors: NDArray[np.float32] | None
 
 
 class Prompts(NamedTuple):
@@ -291,14 +254,14 @@ def _search_request(name: str, options: SearchOptions) -> pb.SearchRequest:
     return request
 
 
-def search(name: str, options: SearchOptions) -> Operation[list[list[Hit]]]:
+def search(name: str, options: SearchOptions) -> Operation[SearchResult]:
     """Search; the result is a list of hits per query."""
     return _search(name, options, _read_hits)
 
 
-def split_search(name: str, options: SearchOptions) -> SplitOperation[list[list[Hit]]]:
+def split_search(name: str, options: SearchOptions) -> SplitOperation[SearchResult]:
     """Search as `search` does, in several calls if the queries or their hits exceed a message."""
-    return _split(name, options, search, lambda done: [hits for _, found in done for hits in found])
+    return _split(name, options, search, lambda done: SearchResult(hits for _, found in done for hits in found))
 
 
 def split_search_columns(name: str, options: SearchOptions) -> SplitOperation[Hits]:
@@ -371,12 +334,12 @@ def _hit_columns(response: pb.SearchResponse) -> tuple[NDArray[np.uint32], list[
     return offsets, ids, scores
 
 
-def _read_hits(response: pb.SearchResponse) -> list[list[Hit]]:
+def _read_hits(response: pb.SearchResponse) -> SearchResult:
     offsets, ids, scores = _hit_columns(response)
     payloads = read_payloads(response.columns.payloads, len(ids))
     hits = list(map(Hit._make, zip(ids, scores.tolist(), payloads, strict=True)))
     bounds = offsets.tolist()
-    return [hits[start:stop] for start, stop in pairwise(bounds)]
+    return SearchResult(HitList(hits[start:stop]) for start, stop in pairwise(bounds))
 
 
 def _read_hit_columns(response: pb.SearchResponse) -> Hits:
@@ -384,7 +347,7 @@ def _read_hit_columns(response: pb.SearchResponse) -> Hits:
     return Hits(offsets, ids, scores, read_columns(response.columns.payloads, len(ids)))
 
 
-def get_points(name: str, ids: Iterable[Id] | NDArray[Any], vectors: bool) -> Operation[list[Point]]:
+def get_points(name: str, ids: Iterable[Id] | NDArray[Any], vectors: bool) -> Operation[PointList]:
     """Get points by id."""
     request = message(
         pb.GetPointsRequest,
@@ -423,7 +386,7 @@ class Scroll:
         self._conditions = conditions(where, where_not)
         self.is_done = False
 
-    def next_points(self) -> Operation[list[Point]]:
+    def next_points(self) -> Operation[PointList]:
         """Return the call for the next page."""
         return self._page(lambda response: _read_points(response, self._has_vectors))
 
@@ -452,12 +415,12 @@ def _read_vectors(response: Any, has_vectors: bool, count: int) -> NDArray[np.fl
     return rows
 
 
-def _read_points(response: Any, has_vectors: bool) -> list[Point]:
+def _read_points(response: Any, has_vectors: bool) -> PointList:
     ids = read_ids(response.ids)
     rows = _read_vectors(response, has_vectors, len(ids))
     payloads = read_payloads(response.payload_columns, len(ids))
     vectors: Iterable[Any] = [None] * len(ids) if rows is None else rows
-    return list(map(Point._make, zip(ids, payloads, vectors, strict=True)))
+    return PointList(map(Point._make, zip(ids, payloads, vectors, strict=True)))
 
 
 def _read_point_columns(response: Any, has_vectors: bool) -> Points:

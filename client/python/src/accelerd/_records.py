@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ._points import Hit, Point
+from ._point_results import Hit, Point
 
 #: The id, where it is no UUID; the metadata as JSON, where fields do not tell it all; what an adapter adds; whether the
 #: vector is only there because a point needs one.

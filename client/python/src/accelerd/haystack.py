@@ -32,7 +32,7 @@ from ._blocking_client import Client
 from ._blocking_documents import Documents
 from ._choices import Metric
 from ._documents_settings import DocumentSettings
-from ._metadata_filters import Field, Filter
+from ._metadata_filters import EVERYTHING, Field, Filter
 from ._records import RESERVED, Record, nested
 
 __all__ = [
@@ -359,13 +359,19 @@ class AccelerdDocumentStore:
         """Delete documents by id; unknown ones are no error."""
         await self._async_documents.delete(document_ids)
 
-    def delete_all_documents(self) -> None:
-        """Delete all documents, and the collection."""
-        self._documents.clear()
+    def delete_all_documents(self, recreate_collection: bool = False) -> None:
+        """Delete all documents; with `recreate_collection` the collection, too, which the next document creates."""
+        if recreate_collection:
+            self._documents.clear()
+        else:
+            self._documents.delete_where(EVERYTHING)
 
-    async def delete_all_documents_async(self) -> None:
-        """Delete all documents, and the collection."""
-        await self._async_documents.clear()
+    async def delete_all_documents_async(self, recreate_collection: bool = False) -> None:
+        """Delete all documents; with `recreate_collection` the collection, too, which the next document creates."""
+        if recreate_collection:
+            await self._async_documents.clear()
+        else:
+            await self._async_documents.delete_where(EVERYTHING)
 
     def delete_by_filter(self, filters: dict[str, Any]) -> int:
         """Delete the documents that match, and return how many there were."""
@@ -525,7 +531,7 @@ def metadata_filter(given: dict[str, Any] | None) -> Filter:
         FilterError: The filter is malformed, or an operand is of another type than its operator takes.
     """
     if not given:
-        return filters.EVERYTHING
+        return EVERYTHING
     try:
         return _filter(given)
     except ValueError as wrong:

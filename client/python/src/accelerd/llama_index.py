@@ -277,8 +277,9 @@ class AccelerdVectorStore(BasePydanticVectorStore):
             raise ValueError(f"mode: expected {VectorStoreQueryMode.DEFAULT.value!r}, got {query.mode!r}")
         if query.query_embedding is None:
             raise ValueError("query_embedding: expected a vector, got None")
-        where = self._selected(query.node_ids, query.filters)
-        if query.doc_ids is not None:
+        # An index that keeps no list of its nodes has an empty one, which restricts nothing.
+        where = self._selected(query.node_ids or None, query.filters)
+        if query.doc_ids:
             where = filters.all_of([where, filters.among(_field(_SOURCE, self._settings.text_field), query.doc_ids)])
         return query.query_embedding, where
 
