@@ -14,6 +14,7 @@ from ._call import Operation, Part, Settings, SplitOperation, parts_by_bytes
 from ._choices import LongInput, OutputType, Pooling, Precision, TruncationSide, number
 from ._dlpack import refuse_masked
 from ._errors import AccelerdError, from_item, malformed, too_large
+from ._html import ResultList
 from ._message import message
 from ._methods import EmbedService
 from ._proto import embed_pb2 as pb
@@ -337,7 +338,7 @@ def _best(done: list[tuple[Any, list[Ranked]]], top_n: int) -> list[Ranked]:
     ranked = [one for _, part in done for one in part]
     if len(done) > 1:
         ranked.sort(key=lambda one: -one.score)
-    return ranked[: top_n or None]
+    return ResultList(ranked[: top_n or None])
 
 
 def tokenize(texts: Sequence[str], model: str, settings: Settings) -> SplitOperation[Tokens]:
@@ -401,7 +402,9 @@ def _concatenated(done: list[tuple[Any, Tokens]]) -> Tokens:
 def list_models() -> Operation[list[Model]]:
     """List the loaded models."""
     return Operation(
-        EmbedService.LIST_MODELS, pb.ListModelsRequest(), lambda response: [model(one) for one in response.models]
+        EmbedService.LIST_MODELS,
+        pb.ListModelsRequest(),
+        lambda response: ResultList(model(one) for one in response.models),
     )
 
 

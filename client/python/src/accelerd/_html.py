@@ -41,13 +41,13 @@ def escaped(value: Any) -> str:
     return html.escape(text.encode(errors="backslashreplace").decode())
 
 
-def table(caption: str, names: Sequence[str], rows: Iterable[Sequence[Any]], count: int) -> str:
-    """Return a table of the first rows, and how many there are."""
+def table(caption: str, names: Sequence[str], rows: Iterable[Sequence[Any]], count: int, limit: int = MAX_ROWS) -> str:
+    """Return a table of the first rows; the caption says how many of `count` these are, if not all."""
     columns = names[:_MAX_COLUMNS]
     head = "".join(f'<th style="{_CELL}">{escaped(name)}</th>' for name in columns)
     more = "<td>…</td>" if len(names) > _MAX_COLUMNS else ""
     lines = []
-    for row in islice(rows, MAX_ROWS):
+    for row in islice(rows, limit):
         cells = "".join(f'<td style="{_CELL}">{escaped(value)}</td>' for value in row[:_MAX_COLUMNS])
         lines.append(f"<tr>{cells}{more}</tr>")
     shown = f", of which {len(lines)} are shown" if len(lines) < count else ""
@@ -58,16 +58,21 @@ def table(caption: str, names: Sequence[str], rows: Iterable[Sequence[Any]], cou
 def fields(value: Any) -> str:
     """Return a table of the fields of a dataclass."""
     rows = [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value)]
-    return table(type(value).__name__, ("field", "value"), rows, min(len(rows), MAX_ROWS))
+    return table(type(value).__name__, ("field", "value"), rows, len(rows), len(rows))
 
 
 def text(value: str) -> str:
     """Return the first lines of a text."""
     lines = value.splitlines()
-    more = "" if len(lines) <= MAX_ROWS else f"\n… {len(lines)} lines"
+    more = "" if len(lines) <= MAX_ROWS else f"\n… ({len(lines):,} lines)"
     shown = "\n".join(f"{line[:200]}…" if len(line) > 200 else line for line in lines[:MAX_ROWS])
     body = html.escape((shown + more).encode(errors="backslashreplace").decode())
     return f'<pre style="color:inherit;background:transparent;margin:0">{body}</pre>'
+
+
+def heading(value: str) -> str:
+    """Return a line of text."""
+    return f'<div style="color:inherit">{html.escape(value)}</div>'
 
 
 class Shown:

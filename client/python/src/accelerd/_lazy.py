@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _indexing
+from . import _html, _indexing
 from ._expression import Attribute, Expression, apply, describe, known_type, type_of
 from ._resident import ResidentTensor
-from ._tensor import Dtype, dtype_name, element_bytes, public_dtype
+from ._tensor import Dtype, Value, dtype_name, element_bytes, public_dtype
 from ._types import TensorType
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ IndexItem: TypeAlias = "int | slice | EllipsisType | LazyTensor | NDArray[Any] |
 Index: TypeAlias = "IndexItem | tuple[IndexItem, ...]"
 #: The device of tensors that are not resident.
 DEFAULT_DEVICE = "default"
+# How many elements of each dimension a notebook shows.
+_SHOWN_EXTENT = 6
 
 
 class LazyTensor:
@@ -53,6 +55,16 @@ class LazyTensor:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {describe(self._expression)}>"
+
+    def _repr_html_(self) -> str:
+        """Show the first elements if they are here, and nothing that would take a call."""
+        content = self._expression.content
+        if isinstance(content, Value):
+            first = Value(content.number, content.array[(slice(_SHOWN_EXTENT),) * content.array.ndim])
+            more = ", of which the first elements are shown" if first.array.shape != content.array.shape else ""
+            shown = np.array2string(first.numpy(), threshold=_SHOWN_EXTENT**3)
+            return _html.heading(f"{self!r}{more}") + _html.text(shown)
+        return _html.heading(f"{self!r}{'' if self.resident is not None else ', not computed'}")
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -89,7 +89,9 @@ class Hits(NamedTuple):
         return {"query": queries, "id": self.ids, "score": self.scores}
 
     def _repr_html_(self) -> str:
-        columns = [self._columns()["query"].tolist(), self.ids, self.scores.tolist(), *self.payloads.values()]
+        first = slice(_html.MAX_ROWS)
+        queries = np.searchsorted(self.offsets, np.arange(len(self.ids))[first], side="right") - 1
+        columns = [queries.tolist(), self.ids[first], self.scores[first].tolist(), *self.payloads.values()]
         caption = f"{len(self.ids):,} hits of {len(self.offsets) - 1:,} queries"
         rows = [*zip(*(column[: _html.MAX_ROWS] for column in columns), strict=True)]
         return _html.table(caption, ["query", "id", "score", *self.payloads], rows, len(self.ids))

@@ -13,6 +13,7 @@ from ._call import Operation, Part, SplitOperation
 from ._choices import Fusion, Metric, Storage, number
 from ._embed import text_input
 from ._errors import malformed
+from ._html import ResultList
 from ._message import check_encodable, message
 from ._methods import SimilarityService
 from ._payload import (
@@ -84,7 +85,7 @@ def list_collections() -> Operation[list[CollectionInfo]]:
     return Operation(
         SimilarityService.LIST_COLLECTIONS,
         pb.ListCollectionsRequest(),
-        lambda response: [collection(one) for one in response.collections],
+        lambda response: ResultList(collection(one) for one in response.collections),
     )
 
 

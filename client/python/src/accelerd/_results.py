@@ -11,7 +11,9 @@ from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hint
 import numpy as np
 from numpy.typing import NDArray
 
+from . import _html
 from ._choices import DeviceKind, DeviceState, Metric, Pooling, Precision, Storage
+from ._html import ResultList, Shown
 from ._proto import device_pb2, embed_pb2, similarity_pb2
 from ._times import to_datetime, to_timedelta
 
@@ -38,6 +40,13 @@ class Similar(NamedTuple):
     #: float32 [queries, k]; NaN where the index is -1.
     scores: NDArray[np.float32]
 
+    def _repr_html_(self) -> str:
+        queries, k = self.indices.shape
+        pairs = ((query, rank) for query in range(queries) for rank in range(k))
+        rows = ([query, rank, self.indices[query, rank].item(), self.scores[query, rank]] for query, rank in pairs)
+        caption = f"{k:,} nearest rows of {queries:,} queries"
+        return _html.table(caption, ["query", "rank", "row", "score"], rows, queries * k)
+
 
 class Clusters(NamedTuple):
     """Result of k-means."""
@@ -54,9 +63,19 @@ class Clusters(NamedTuple):
     #: Id of each row, if the rows are those of a collection.
     ids: list[int | str]
 
+    def _repr_html_(self) -> str:
+        sizes = np.bincount(self.assignments, minlength=len(self.centers))
+        rows = ([at, size, center] for at, (size, center) in enumerate(zip(sizes.tolist(), self.centers, strict=True)))
+        done = "converged" if self.converged else "did not converge"
+        caption = (
+            f"{len(self.centers):,} clusters of {len(self.assignments):,} rows, inertia {self.inertia:.6g}, "
+            f"{done} in {self.iterations} iterations"
+        )
+        return _html.table(caption, ["cluster", "rows", "center"], rows, len(self.centers))
+
 
 @dataclass(frozen=True)
-class Model:
+class Model(Shown):
     """A loaded model."""
 
     name: str
@@ -89,7 +108,7 @@ class Model:
 
 
 @dataclass(frozen=True)
-class CollectionInfo:
+class CollectionInfo(Shown):
     """Configuration and size of a collection."""
 
     name: str
@@ -127,7 +146,7 @@ class CollectionInfo:
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class Snapshot(Shown):
     """A snapshot in an object store."""
 
     #: URL, for `restore_collection`.
@@ -151,7 +170,7 @@ class MemoryPool:
 
 
 @dataclass(frozen=True)
-class Device:
+class Device(Shown):
     """A device of the daemon."""
 
     #: `cpu`, `cuda:0`, ...
@@ -264,6 +283,12 @@ class Stats:
     draining: bool
     memory: tuple[MemoryPlace, ...]
     cpu_fallbacks: tuple[CpuFallback, ...]
+
+    def _repr_html_(self) -> str:
+        state = ", draining" if self.draining else ""
+        heading = _html.heading(f"accelerd {self.version}, up for {self.uptime}{state}")
+        tables = (self.devices, self.lanes, self.kernels, self.memory)
+        return heading + "".join(ResultList[Any](one)._repr_html_() for one in tables if one)
 
 
 def model(message: embed_pb2.Model) -> Model:
