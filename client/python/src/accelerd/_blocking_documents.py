@@ -182,7 +182,9 @@ class Documents:
         deleted = 0
         with suppress(NotFoundError):
             for clause in where:
-                deleted += self._points.delete_points(where=clause.must, where_not=clause.must_not)
+                # The daemon refuses to delete without a condition; this one no point meets.
+                where_not = clause.must_not if clause.must or clause.must_not else ((NO_VECTOR, []),)
+                deleted += self._points.delete_points(where=clause.must, where_not=where_not)
         return deleted
 
     def clear(self) -> None:
