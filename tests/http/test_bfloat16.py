@@ -28,7 +28,7 @@ def test_elements_of_bfloat16_are_sent_as_they_are(client: Client) -> None:
         tensor = client.tensor(given)
         assert tensor.dtype == "bf16" and tensor.nbytes == given.size * 2
         array = (tensor * 1).numpy(bfloat16=True)
-        assert array.dtype == BF16 and not array.flags.writeable and bits(array) == bits(given)
+        assert array.dtype == BF16 and not array.flags["W"] and bits(array) == bits(given)
         assert tensor.numpy().dtype == np.float32 and bits(tensor.numpy().astype(BF16)) == bits(given)
     (total, plain) = client.execute(client.tensor(X[0]) + X[0], client.tensor(np.zeros(1)), bfloat16=True)
     assert (total.dtype, plain.dtype) == (BF16, np.float64) and bits(total) == bits(X[0] + X[0])

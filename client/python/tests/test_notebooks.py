@@ -30,7 +30,7 @@ from accelerd._html import MAX_ROWS, ResultList
 MARKUP = "<script>alert('&\"')</script>\ud800"
 
 
-class Page(html.parser.HTMLParser):
+class Parser(html.parser.HTMLParser):
     """Tags and text of HTML, whose tags must be balanced."""
 
     def __init__(self, text: str) -> None:
@@ -61,14 +61,14 @@ class Page(html.parser.HTMLParser):
         return self.tags.count("tr") - self.tags.count("thead")
 
 
-def shown(value: Any) -> Page:
+def shown(value: Any) -> Parser:
     text = value._repr_html_()
     assert len(text) < 40_000
     # Every colour is the page's.
     assert text.count("color:") == text.count("color:inherit") + text.count("background-color:")
     assert "#fff" not in text and "#000" not in text
     text.encode()
-    return Page(text)
+    return Parser(text)
 
 
 def hits(count: int) -> HitList:

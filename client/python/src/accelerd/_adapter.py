@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Sequence
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -23,6 +24,7 @@ class Clients:
 
     def __init__(self, client: Client | str | None = None) -> None:
         self.blocking = client if isinstance(client, Client) else Client(client)
+        self._lock = threading.Lock()
         self._of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncClient] = WeakKeyDictionary()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -31,14 +33,16 @@ class Clients:
     @property
     def asyncio(self) -> AsyncClient:
         """The client of the running event loop."""
-        for loop in [loop for loop in self._of_loops if loop.is_closed()]:
-            del self._of_loops[loop]
         loop = asyncio.get_running_loop()
-        if loop not in self._of_loops:
-            client = AsyncClient.__new__(AsyncClient)
-            client._caller = AsyncCaller(self.blocking._caller.settings)
-            self._of_loops[loop] = client
-        return self._of_loops[loop]
+        # Each thread may run a loop.
+        with self._lock:
+            for closed in [one for one in self._of_loops if one.is_closed()]:
+                del self._of_loops[closed]
+            if loop not in self._of_loops:
+                client = AsyncClient.__new__(AsyncClient)
+                client._caller = AsyncCaller(self.blocking._caller.settings)
+                self._of_loops[loop] = client
+            return self._of_loops[loop]
 
     def documents(self, settings: DocumentSettings) -> Documents:
         """Return the documents of a collection."""

@@ -18,6 +18,10 @@ Precision: TypeAlias = Literal["", "bf16", "f16", "f32"]
 OutputType: TypeAlias = Literal["f32", "f16", "bf16", "int8", "binary"]
 DeviceKind: TypeAlias = Literal["", "cpu", "cuda"]
 DeviceState: TypeAlias = Literal["", "ready", "lost"]
+#: "unknown" is one that a newer daemon has.
+OutputVerdict: TypeAlias = Literal["passed", "mismatch", "shape_mismatch", "dtype_mismatch", "unknown"]
+#: Why a pair of elements fails.
+MismatchKind: TypeAlias = Literal["tolerance", "nan", "infinity", "zero_sign", "unknown"]
 
 
 def number(argument: str, enum: Any, prefix: str, choices: Any, name: str) -> Any:

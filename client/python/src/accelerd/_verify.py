@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _html
 from ._call import Operation, Settings
+from ._choices import MismatchKind, OutputVerdict
 from ._errors import malformed, too_large
 from ._lazy import LazyTensor
 from ._message import by_name, choice, message
@@ -114,8 +115,7 @@ class ElementMismatch:
     """A pair of elements that fails."""
 
     index: tuple[int, ...]
-    #: Why it fails: "tolerance", "nan", "infinity" or "zero_sign".
-    kind: str
+    kind: MismatchKind
     #: The elements; an integer of 64 bits is rounded, but not its bits.
     actual: float
     expected: float
@@ -131,8 +131,7 @@ class OutputReport:
     """How an output compares with the expected one. Errors are those of all finite numbers that differ."""
 
     name: str
-    #: "passed", "mismatch", "shape_mismatch" or "dtype_mismatch".
-    verdict: str
+    verdict: OutputVerdict
     actual_shape: tuple[int, ...]
     expected_shape: tuple[int, ...]
     #: Names of the element types, such as "f32".
@@ -364,7 +363,7 @@ def _mismatch(one: pb.Mismatch, shape: tuple[int, ...]) -> ElementMismatch:
     )
 
 
-def _name(enum: Any, number: int, prefix: str) -> str:
+def _name(enum: Any, number: int, prefix: str) -> Any:
     name: str = enum.Name(number) if number in enum.values() else f"{prefix}UNKNOWN"
     return name.removeprefix(prefix).lower()
 
