@@ -170,6 +170,17 @@ def test_columns_of_many_types_are_payloads(collection: Collection) -> None:
     assert [point.payload for point in collection.get(ids)] == [{"c": "x", "n": 1, "o": "a"}, {"f": 0.5, "o": 2}]
 
 
+def test_arrays_beside_a_table_have_its_rows(collection: Collection) -> None:
+    table = pa.concat_tables([pa.table({"n": [1, 2]}), pa.table({"n": [3]})])
+    assert collection.upsert_table(table, ids=[5, 6, 7], vectors=VECTORS[:3]) == 3
+    assert [(point.id, point.payload["n"]) for point in collection.scroll()] == [(5, 1), (6, 2), (7, 3)]
+    empty = table.slice(0, 0)
+    assert collection.upsert_table(empty, ids=[], vectors=VECTORS[:0]) == 0
+    assert collection.upsert_table(pd.DataFrame({"id": [], "vector": []})) == 0
+    with pytest.raises(ValueError, match="vectors: expected 3, one per id, got 2"):
+        collection.upsert_table(table, ids=[5, 6, 7], vectors=VECTORS[:2])
+
+
 def test_texts_of_a_table_are_embedded(client: Client) -> None:
     collection = client.create_collection(f"t-{uuid.uuid4()}", model="builtin")
     table = pa.table({"id": [1, 2], "body": ["open a socket", "compress a file"], "n": [1, 2]})

@@ -109,7 +109,9 @@ def steps(table: Any, ids: Any, vectors: str | ArrayLike | None, texts: str | No
         yield _pandas_step(table, ids, vectors, texts)
         return
     batches = _batches(table)
-    if len(batches) != 1 and not (isinstance(ids, str) and (vectors is None or isinstance(vectors, str))):
+    has_arrays = not isinstance(ids, str) or not (vectors is None or isinstance(vectors, str))
+    if len(batches) > 1 and has_arrays:
+        # The rows of an array are those of all batches.
         batches = _batches(_one_batch(batches))
     for batch in batches:
         yield _arrow_step(batch, ids, vectors, texts)
@@ -214,7 +216,9 @@ def _pandas_step(table: Any, ids: Any, vectors: Any, texts: str | None) -> Step:
     }
     if texts is not None:
         return {**step, "texts": table[texts].tolist()}
-    return {**step, "vectors": table[vectors].tolist() if isinstance(vectors, str) else vectors}
+    # An empty list would be one vector.
+    given = (table[vectors].tolist() or np.zeros((0, 0))) if isinstance(vectors, str) else vectors
+    return {**step, "vectors": given}
 
 
 def _pandas_ids(column: Any) -> Any:
