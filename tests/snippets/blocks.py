@@ -12,8 +12,9 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted(
     path.relative_to(ROOT).as_posix()
-    for pattern in ("README.md", "SECURITY.md", "docs/*.md", "docs/tutorials/*.md", "client/README.md", "client/*/README.md", "client/portalis/*/README.md")
+    for pattern in ("README.md", "SECURITY.md", "docs/*.md", "docs/tutorials/*.md", "client/**/README.md")
     for path in ROOT.glob(pattern)
+    if "node_modules" not in path.parts
 )
 #: Modules with examples in docstrings.
 MODULES = sorted(
@@ -38,7 +39,8 @@ README = {
     "cargo install": "skip builds and installs this repository, as the recipes `quickstart` and `ci` do",
     "python3 tests/minilm": "skip downloads a model of 80 MB; the recipe `minilm` runs these commands",
 }
-_BLOCK = re.compile(r"(?:<!-- snippet: (?P<mark>[^>]*) -->\s*)?^(?P<indent> *)```(?P<language>[^\s`]*)\n(?P<text>.*?)^ *```$", re.MULTILINE | re.DOTALL)
+_MARK = r"(?:<!-- snippet: (?P<mark>[^>]*) -->\s*)?"
+_BLOCK = re.compile(_MARK + r"^ *```(?P<language>[^\s`]*)\n(?P<text>.*?)^ *```$", re.MULTILINE | re.DOTALL)
 
 
 class Block(NamedTuple):
