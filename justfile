@@ -1,7 +1,7 @@
 # Recipes of the project. `bash tests/run RECIPE` installs the tools and runs one.
 
 # Runs everything that continuous integration checks.
-ci: check test loom python snippets translations objects http oip browser monitoring fleet deploy site
+ci: check test loom python golden snippets translations objects http oip browser monitoring fleet deploy site
 
 # Checks formatting, lints, spelling, retired names, documentation, and the licences and sources of dependencies.
 check:
@@ -44,6 +44,10 @@ loom:
 deploy: build
     ACCELERD_BIN="$(realpath "${CARGO_TARGET_DIR:-target}")/debug/accelerd" PYTHONPATH=tests python3 -m pytest --quiet -p summary --numprocesses auto --dist loadfile tests/deploy
 
+# Checks that settings of the chart arrive in a daemon: the one in an image, which `deploy/packages/image` names as a command.
+image-settings *ARGS:
+    PYTHONPATH=tests python3 -m pytest --quiet -p summary tests/deploy/test_chart_settings.py {{ ARGS }}
+
 # Builds the daemon, the command line and the example of the parser, with the features that they have in `test`, which has built them.
 build:
     cargo build --workspace --bin accelerd --bin accelctl --example columns --locked
@@ -73,6 +77,10 @@ python: build
     ACCELERD_BIN="$(realpath "${CARGO_TARGET_DIR:-target}")/debug/accelerd" PYTHONPATH=tests python3 -m pytest --quiet -p summary --numprocesses auto client/python
     ACCELERD_BIN="$(realpath "${CARGO_TARGET_DIR:-target}")/debug/accelerd" PYTHONPATH=tests python3 -m pytest --quiet -p summary client/portalis/python
     PYTHONPATH=tests python3 -m pytest --quiet -p summary --numprocesses auto tests/conformance
+
+# Makes the same calls with the clients of all languages, and compares their answers; installs what the languages need.
+golden: build
+    ACCELERD_BIN="$(realpath "${CARGO_TARGET_DIR:-target}")/debug/accelerd" PYTHONPATH=tests:client/python/src:client/python/tests python3 -m pytest --quiet -p summary tests/golden
 
 # Runs the code of documents and docstrings against daemons, and lists the blocks that do not run.
 snippets: build
@@ -128,7 +136,8 @@ notices:
 proto-release:
     cd proto && buf build --output accelerd.binpb
 
-# Makes dist/release: tarball, wheels, Debian package, notices, SBOM and checksums; builds tools that have no packages; slow.
+# Makes dist/release: tarball, wheels, Debian package, notices, SBOM and checksums; builds tools that have no packages; slow. With
+# `--target aarch64`, a second time, it adds the packages of that architecture.
 release *ARGS:
     bash deploy/packages/release {{ ARGS }}
 
