@@ -23,16 +23,22 @@ MODULES = sorted(
     for path in (ROOT / folder).rglob("*.py")
     if "```" in path.read_text() and not path.name.startswith("_aio_")
 )
-#: Blocks that other tests run: those of a language, or of a document.
+#: Why blocks of a document, or of a language, do not run here.
 ELSEWHERE = {
-    "cpp": "the tests of client/cpp",
-    "go": "the tests of client/go, and tests/deploy/test_stubs.py",
-    "java": "the tests of client/java",
-    "js": "tests/http/test_documents.py",
-    "ts": "the tests of client/typescript",
-    "typescript": "the tests of client/typescript",
-    "docs/http.md": "tests/http/test_documents.py",
-    "rust,no_run": "the documentation tests of its crate",
+    "cmake": "needs the toolchain of client/cpp",
+    "cpp": "needs the toolchain of client/cpp",
+    "go": "run by tests/deploy/test_stubs.py, which compiles it",
+    "java": "needs the toolchain of client/java",
+    "js": "run by tests/http/test_documents.py",
+    "ts": "needs the toolchain of client/typescript",
+    "typescript": "needs the toolchain of client/typescript",
+    "client/cpp/README.md": "needs the toolchain of client/cpp, whose tests make such calls",
+    "client/go/README.md": "needs the toolchain of client/go, whose tests make such calls",
+    "client/java/README.md": "needs the toolchain of client/java, whose tests make such calls",
+    "client/typescript/README.md": "needs the toolchain of client/typescript, whose tests make such calls",
+    "docs/http.md": "run by tests/http/test_documents.py",
+    "docs/python.md": "run by tests/http/test_documents.py",
+    "rust,no_run": "compiled by the documentation tests of its crate",
 }
 #: Blocks of the first page, by their first words, which no comments may stand between.
 README = {
@@ -77,7 +83,7 @@ def blocks(document: str) -> list[Block]:
         kind, _, rest = mark.partition(" ")
         assert kind in ("", "skip", "file", "output"), f"{document}: an unknown comment, {mark!r}"
         elsewhere = ELSEWHERE.get(document) or ELSEWHERE.get(language)
-        skip = f"run by {elsewhere}" if elsewhere else rest if kind == "skip" else ""
+        skip = elsewhere or (rest if kind == "skip" else "")
         line = text.count("\n", 0, match.start("text")) + 1
         found.append(Block(document, line, language, code, skip, rest if kind == "file" else "", kind == "output"))
     return found
