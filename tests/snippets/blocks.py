@@ -40,7 +40,7 @@ ELSEWHERE = {
     "docs/python.md": "run by tests/http/test_documents.py",
     "rust,no_run": "compiled by the documentation tests of its crate",
 }
-#: Blocks of the first page, by their first words, which no comments may stand between.
+#: Blocks of README.md that are not as others, by their first words; the page itself has no such comments.
 README = {
     "cargo install": "skip builds and installs this repository, as the recipes `quickstart` and `ci` do",
     "python3 tests/minilm": "skip downloads a model of 80 MB; the recipe `minilm` runs these commands",
@@ -82,7 +82,8 @@ def blocks(document: str) -> list[Block]:
             mark = next((known for first, known in README.items() if code.startswith(first)), "")
         kind, _, rest = mark.partition(" ")
         assert kind in ("", "skip", "file", "output"), f"{document}: an unknown comment, {mark!r}"
-        elsewhere = ELSEWHERE.get(document) or ELSEWHERE.get(language)
+        # Settings are checked wherever they are.
+        elsewhere = language != "toml" and ELSEWHERE.get(document) or ELSEWHERE.get(language)
         skip = elsewhere or (rest if kind == "skip" else "")
         line = text.count("\n", 0, match.start("text")) + 1
         found.append(Block(document, line, language, code, skip, rest if kind == "file" else "", kind == "output"))
