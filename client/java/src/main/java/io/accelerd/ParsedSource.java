@@ -85,6 +85,12 @@ public final class ParsedSource {
     return result.getOutlineList();
   }
 
+  /** The name of an item of the outline after those of the functions and classes around it, such as {@code Parser.parse}. */
+  public String qualifiedName(int index) {
+    OutlineItem item = result.getOutline(index);
+    return item.hasParent() ? qualifiedName(item.getParent()) + "." + item.getName() : item.getName();
+  }
+
   /** The message of the daemon, with the lengths of all columns. */
   public SourceResult result() {
     return result;
