@@ -20,7 +20,6 @@ import io.github.accelerd.v1.ListModelsResponse;
 import io.github.accelerd.v1.SimilarityServiceGrpc;
 import io.github.accelerd.v1.WatchRequest;
 import io.github.accelerd.v1.WatchResponse;
-import io.grpc.Context;
 import io.grpc.Metadata;
 import io.grpc.Server;
 import io.grpc.Status;
@@ -217,27 +216,6 @@ class CallsTest {
       silent.called.await();
       future.cancel(true);
       assertTrue(silent.cancelled.await(30, TimeUnit.SECONDS));
-    }
-  }
-
-  @Test
-  void cancellingAFutureEndsTheWaitForARetry() throws Exception {
-    Models models = new Models(Integer.MAX_VALUE);
-    Failing service = new Failing(1, Daemon.failure(Status.Code.UNAVAILABLE, Duration.ofSeconds(50), ""));
-    try (Daemon daemon = new Daemon(service, models); AccelerdClient client = daemon.client().build()) {
-      Context.CancellableContext context = Context.current().withCancellation();
-      CompletableFuture<Boolean> failed = CompletableFuture.supplyAsync(() -> {
-        Thread waiting = Thread.currentThread();
-        context.addListener(cancelled -> waiting.interrupt(), Runnable::run);
-        return assertThrows(AccelerdException.class, () -> client.createCollection("c", options -> { })).code()
-            == Status.Code.CANCELLED;
-      });
-      while (service.attempts.get() == 0) {
-        Thread.onSpinWait();
-      }
-      context.cancel(null);
-      assertTrue(failed.get(30, TimeUnit.SECONDS));
-      assertEquals(1, service.attempts.get());
     }
   }
 
