@@ -64,6 +64,7 @@ import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /**
@@ -109,7 +110,7 @@ public final class AccelerdClient implements AutoCloseable {
     return new AccelerdClient(transport, timeout);
   }
 
-  /** The channel for generated stubs, such as {@code EmbedServiceGrpc.newBlockingStub(client.channel())}: with token, deadline and retries. */
+  /** The channel, with token, deadline and retries, for stubs such as {@code EmbedServiceGrpc.newBlockingStub(client.channel())}. */
   public Channel channel() {
     return caller.channel;
   }
@@ -378,6 +379,6 @@ public final class AccelerdClient implements AutoCloseable {
       texts.add(Arrays.copyOfRange(ids, start, end));
       start = end;
     }
-    return texts.build().collect(java.util.stream.Collectors.toUnmodifiableList());
+    return texts.build().collect(Collectors.toUnmodifiableList());
   }
 }

@@ -5,6 +5,7 @@ import io.github.accelerd.v1.UpsertStreamRequest;
 import io.github.accelerd.v1.UpsertStreamResponse;
 import io.grpc.Deadline;
 import java.util.Iterator;
+import java.util.NoSuchElementException;
 
 /** Splits batches of points into the messages of a stream, and adds up what they wrote. */
 final class BulkUpsert {
@@ -40,7 +41,7 @@ final class BulkUpsert {
     private long sequence;
 
     Messages(Caller caller, String collection, Iterator<Points> batches) {
-      maxBytes = Math.min(MESSAGE_BYTES, caller.transport.maxMessageBytes() / 2);
+      maxBytes = caller.transport.maxMessageBytes();
       this.collection = collection;
       this.batches = batches;
     }
@@ -56,12 +57,23 @@ final class BulkUpsert {
 
     @Override
     public UpsertStreamRequest next() {
-      hasNext();
-      int end = batch.end(next, maxBytes, MAX_POINTS);
-      UpsertStreamRequest message =
-          UpsertStreamRequest.newBuilder().setSequence(sequence++).setUpsert(batch.request(collection, next, end)).build();
+      if (!hasNext()) {
+        throw new NoSuchElementException();
+      }
+      int end = batch.end(next, Math.min(MESSAGE_BYTES, maxBytes), MAX_POINTS);
+      UpsertStreamRequest message = message(end);
+      // Payloads may be larger than vectors and texts.
+      while (message.getSerializedSize() > maxBytes && end - next > 1) {
+        end = next + (end - next) / 2;
+        message = message(end);
+      }
       next = end;
+      sequence++;
       return message;
+    }
+
+    private UpsertStreamRequest message(int end) {
+      return UpsertStreamRequest.newBuilder().setSequence(sequence).setUpsert(batch.request(collection, next, end)).build();
     }
   }
 }

@@ -1,5 +1,6 @@
 package io.accelerd;
 
+import io.github.accelerd.v1.ClusterRequest;
 import io.github.accelerd.v1.Collection;
 import io.github.accelerd.v1.CountPointsRequest;
 import io.github.accelerd.v1.CountPointsResponse;
@@ -9,7 +10,6 @@ import io.github.accelerd.v1.DeletePointsResponse;
 import io.github.accelerd.v1.Filter;
 import io.github.accelerd.v1.GetCollectionRequest;
 import io.github.accelerd.v1.GetCollectionResponse;
-import io.github.accelerd.v1.ClusterRequest;
 import io.github.accelerd.v1.GetPointsRequest;
 import io.github.accelerd.v1.Payload;
 import io.github.accelerd.v1.PointIds;

@@ -19,6 +19,7 @@ public final class Points {
   private final int size;
   private final Slice<PointIds> ids;
   private final Tensor vectors;
+  private final long rowBytes;
   private final List<String> texts;
   private final List<? extends Map<String, ?>> payloads;
   private final List<Slice<PayloadColumn>> columns;
@@ -34,6 +35,7 @@ public final class Points {
     size = builder.size;
     ids = builder.ids;
     vectors = builder.vectors;
+    rowBytes = vectors == null ? 0 : vectors.shape()[1] * Float.BYTES;
     texts = builder.texts;
     payloads = builder.payloads;
     columns = List.copyOf(builder.columns);
@@ -90,7 +92,7 @@ public final class Points {
 
   private long sizeOf(int index) {
     // A character has at most three bytes in UTF-8 for each of its units in UTF-16.
-    return vectors == null ? 3L * texts.get(index).length() : vectors.buffer().remaining() / size;
+    return vectors == null ? 3L * texts.get(index).length() : rowBytes;
   }
 
   /** Builds points. */
@@ -151,7 +153,8 @@ public final class Points {
 
     /** Sets a payload field of all points. */
     public Builder column(String field, double[] values) {
-      return column(field, values.length, Double.BYTES, (bytes, index) -> bytes.putDouble(values[index]), PayloadColumn.Builder::setDoubles);
+      return column(
+          field, values.length, Double.BYTES, (bytes, index) -> bytes.putDouble(values[index]), PayloadColumn.Builder::setDoubles);
     }
 
     /** Sets a payload field of all points. */

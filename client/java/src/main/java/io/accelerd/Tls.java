@@ -9,6 +9,7 @@ import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Locale;
 
 /** TLS settings of a client. */
 public final class Tls {
@@ -115,7 +116,7 @@ public final class Tls {
 
     private static byte[] checked(String what, String label, byte[] pem) {
       if (!new String(pem, StandardCharsets.ISO_8859_1).contains(label + "-----")) {
-        throw new IllegalArgumentException("tls: " + what + ": expected PEM with a " + label.toLowerCase(java.util.Locale.ROOT));
+        throw new IllegalArgumentException("tls: " + what + ": expected PEM with a " + label.toLowerCase(Locale.ROOT));
       }
       return pem.clone();
     }

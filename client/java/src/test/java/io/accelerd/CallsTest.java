@@ -32,6 +32,7 @@ import io.grpc.stub.StreamObserver;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.Iterator;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
@@ -40,6 +41,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
+import java.util.stream.StreamSupport;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -270,7 +272,7 @@ class CallsTest {
     };
     try (Daemon daemon = new Daemon(service); AccelerdClient client = daemon.client().build();
         Stream<GetStatsResponse> responses = client.watch(Duration.ofSeconds(3))) {
-      java.util.Iterator<GetStatsResponse> iterator = responses.iterator();
+      Iterator<GetStatsResponse> iterator = responses.iterator();
       assertEquals("v3", iterator.next().getVersion());
       assertThrows(AccelerdException.class, iterator::hasNext);
       assertEquals(2, attempts.get());
@@ -305,6 +307,6 @@ class CallsTest {
 
   private static List<String> list(Metadata call) {
     Iterable<String> values = call.getAll(AUTHORIZATION);
-    return java.util.stream.StreamSupport.stream(values.spliterator(), false).collect(Collectors.toList());
+    return StreamSupport.stream(values.spliterator(), false).collect(Collectors.toList());
   }
 }

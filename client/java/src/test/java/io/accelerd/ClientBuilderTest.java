@@ -39,7 +39,9 @@ class ClientBuilderTest {
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {"", "http://", "unix:", "host:0", "host:65536", "host:99999999999", "ftp://host:1", "a:1,,b:1", "a b:c", "host/path"})
+  @ValueSource(strings = {
+    "", "http://", "unix:", "host:0", "host:65536", "host:99999999999", "ftp://host:1", "a:1,,b:1", "a b:c", "host/path"
+  })
   void wrongTargetsAreNamed(String text) {
     IllegalArgumentException wrong = assertThrows(IllegalArgumentException.class, () -> Target.parseAll(text));
     assertTrue(wrong.getMessage().startsWith("target: expected host:port, https://host:port or unix:/path"), wrong::getMessage);

@@ -78,7 +78,8 @@ final class Daemon implements AutoCloseable {
   }
 
   static StatusRuntimeException invalid(String field, String resource) {
-    BadRequest.FieldViolation violation = BadRequest.FieldViolation.newBuilder().setField(field).setDescription("expected 1, got 0").build();
+    BadRequest.FieldViolation violation =
+        BadRequest.FieldViolation.newBuilder().setField(field).setDescription("expected 1, got 0").build();
     return StatusProto.toStatusRuntimeException(com.google.rpc.Status.newBuilder()
         .setCode(Status.Code.INVALID_ARGUMENT.value())
         .setMessage(field + ": expected 1, got 0")

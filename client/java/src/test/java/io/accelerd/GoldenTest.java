@@ -26,6 +26,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
@@ -222,7 +223,7 @@ class GoldenTest {
     assertEquals(expected.length, embeddings.size());
     assertEquals(golden.get("dimensions").getAsInt(), embeddings.dimensions());
     for (int text = 0; text < expected.length; text++) {
-      float[] first = java.util.Arrays.copyOf(embeddings.vector(text), expected[text].length);
+      float[] first = Arrays.copyOf(embeddings.vector(text), expected[text].length);
       assertArrayEquals(expected[text], first, golden.get("tolerance").getAsFloat());
     }
   }
@@ -285,7 +286,7 @@ class GoldenTest {
   }
 
   private static List<Long> grid(JsonObject golden, String name) {
-    return java.util.Arrays.stream(longs(golden, name)).boxed().collect(Collectors.toList());
+    return Arrays.stream(longs(golden, name)).boxed().collect(Collectors.toList());
   }
 
   private static Stream<JsonElement> elements(JsonObject golden, String name) {
