@@ -142,8 +142,8 @@ public final class AccelerdClient implements AutoCloseable {
   }
 
   /**
-   * Embeds batches of texts, with several in flight. Results come in the order of completion. The batches are read on the thread that
-   * reads the results. After a lost connection, batches without a result are sent again. Closing the stream ends the call.
+   * Embeds batches of texts, with several in flight. Results come in the order of completion. The batches are read on a thread of their
+   * own. After a lost connection, batches without a result are sent again. Closing the stream ends the call.
    */
   public Stream<BatchResult<Embeddings>> embedStream(Stream<List<String>> batches, Consumer<EmbedRequest.Builder> options) {
     return BatchStreams.embed(caller, batches.map(texts -> Embeddings.request(texts, options)).iterator());

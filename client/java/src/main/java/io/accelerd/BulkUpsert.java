@@ -6,6 +6,7 @@ import io.github.accelerd.v1.UpsertStreamResponse;
 import io.grpc.Deadline;
 import java.util.Iterator;
 import java.util.NoSuchElementException;
+import java.util.function.Consumer;
 
 /** Splits batches of points into the messages of a stream, and adds up what they wrote. */
 final class BulkUpsert {
@@ -16,7 +17,8 @@ final class BulkUpsert {
 
   private BulkUpsert() {}
 
-  static UpsertResult run(Caller caller, String collection, Iterator<Points> batches, Deadline deadline) {
+  static UpsertResult run(
+      Caller caller, String collection, Iterator<Points> batches, Consumer<UpsertResult> progress, Deadline deadline) {
     UpsertResult result = new UpsertResult(0, 0);
     try (ResumedStream<UpsertStreamRequest, UpsertStreamResponse> responses = new ResumedStream<>(
         caller, SimilarityServiceGrpc.getUpsertStreamMethod(), new Messages(caller, collection, batches),
@@ -27,6 +29,7 @@ final class BulkUpsert {
           throw AccelerdException.of(response.getError());
         }
         result = result.plus(response.getUpsert().getInsertedCount(), response.getUpsert().getUpdatedCount());
+        progress.accept(result);
       }
     }
     return result;

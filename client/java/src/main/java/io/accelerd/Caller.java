@@ -13,6 +13,7 @@ import io.grpc.StatusRuntimeException;
 import io.grpc.stub.ClientCalls;
 import java.time.Duration;
 import java.util.Iterator;
+import java.util.NoSuchElementException;
 import java.util.Spliterator;
 import java.util.Spliterators;
 import java.util.concurrent.Callable;
@@ -76,14 +77,22 @@ final class Caller {
       @Override
       public boolean hasNext() {
         try {
-          return responses.hasNext();
+          boolean hasNext = responses.hasNext();
+          if (!hasNext) {
+            context.cancel(null);
+          }
+          return hasNext;
         } catch (StatusRuntimeException failed) {
+          context.cancel(null);
           throw AccelerdException.of(failed);
         }
       }
 
       @Override
       public R next() {
+        if (!hasNext()) {
+          throw new NoSuchElementException();
+        }
         return responses.next();
       }
     };

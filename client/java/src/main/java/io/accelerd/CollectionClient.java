@@ -20,6 +20,7 @@ import io.github.accelerd.v1.SearchResponse;
 import io.github.accelerd.v1.SimilarityServiceGrpc;
 import io.github.accelerd.v1.UpsertRequest;
 import io.github.accelerd.v1.UpsertResponse;
+import io.grpc.Context;
 import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
@@ -68,18 +69,19 @@ public final class CollectionClient {
 
   /**
    * Writes batches of points of any size over one stream, with several messages in flight. Each batch is split into messages of a few
-   * MiB, each of which is atomic. The batches are read on this thread, as the daemon takes them.
+   * MiB, each of which is atomic. The batches are read on a thread of their own, as the daemon takes them.
    *
    * <p>After a lost connection, or the drain of a daemon, messages are sent again from the first without a response on. There is no
-   * deadline, except that of the current {@code io.grpc.Context}. What was written before a failure remains.
+   * deadline, except that of the current {@code io.grpc.Context}. What was written before a failure remains: {@code progress} gets
+   * the total after each message.
    */
-  public UpsertResult upsertAll(Iterator<Points> batches) {
-    return BulkUpsert.run(caller, name, batches, io.grpc.Context.current().getDeadline());
+  public UpsertResult upsertAll(Iterator<Points> batches, Consumer<UpsertResult> progress) {
+    return BulkUpsert.run(caller, name, batches, progress, Context.current().getDeadline());
   }
 
-  /** As {@link #upsertAll(Iterator)}. */
+  /** As {@link #upsertAll(Iterator, Consumer)}. */
   public UpsertResult upsertAll(Iterable<Points> batches) {
-    return upsertAll(batches.iterator());
+    return upsertAll(batches.iterator(), progress -> { });
   }
 
   /** Returns the points nearest to each text, best first, with their payloads. */

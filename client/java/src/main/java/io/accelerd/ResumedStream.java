@@ -16,7 +16,7 @@ import java.util.function.ToLongFunction;
  * The responses of a stream whose requests are numbered from 0, with several in flight.
  *
  * <p>After a lost connection, or the drain of a daemon, requests without a response are sent again; if they are ordered, all from the
- * first of them on. The thread that reads the responses also sends the requests.
+ * first of them on. The thread that reads the responses also sends the requests, which another thread reads.
  */
 final class ResumedStream<Q, R> implements Iterator<R>, AutoCloseable {
   /** Requests without a response that are kept. */
@@ -25,7 +25,7 @@ final class ResumedStream<Q, R> implements Iterator<R>, AutoCloseable {
   private final Caller caller;
   private final MethodDescriptor<Q, R> method;
   private final CallOptions options;
-  private final Iterator<Q> requests;
+  private final Input<Q> input;
   private final ToLongFunction<R> sequenceOf;
   private final boolean isOrdered;
   private final Attempts attempts;
@@ -35,7 +35,8 @@ final class ResumedStream<Q, R> implements Iterator<R>, AutoCloseable {
   private final Set<Long> answered = new HashSet<>();
   private final ArrayDeque<Q> unsent = new ArrayDeque<>();
   private long count;
-  private StreamCall<Q, R> call;
+  /** Null between attempts. */
+  private volatile StreamCall<Q, R> call;
   private R next;
   private boolean isClosed;
 
@@ -49,17 +50,23 @@ final class ResumedStream<Q, R> implements Iterator<R>, AutoCloseable {
       Deadline deadline) {
     this.caller = caller;
     this.method = method;
-    this.requests = requests;
+    input = new Input<>(requests, this::wake);
     this.sequenceOf = sequenceOf;
     this.isOrdered = isOrdered;
     options = CallOptions.DEFAULT.withDeadline(deadline);
     attempts = caller.transport.retries.attempts(method, options, deadline);
+    input.start();
   }
 
   @Override
   public boolean hasNext() {
-    while (next == null && !isClosed) {
-      advance();
+    try {
+      while (next == null && !isClosed) {
+        advance();
+      }
+    } catch (RuntimeException | Error failed) {
+      close();
+      throw failed;
     }
     return next != null;
   }
@@ -78,8 +85,16 @@ final class ResumedStream<Q, R> implements Iterator<R>, AutoCloseable {
   @Override
   public void close() {
     isClosed = true;
+    input.close();
     if (call != null) {
       call.cancel();
+    }
+  }
+
+  private void wake() {
+    StreamCall<Q, R> current = call;
+    if (current != null) {
+      current.wake();
     }
   }
 
@@ -106,24 +121,19 @@ final class ResumedStream<Q, R> implements Iterator<R>, AutoCloseable {
   }
 
   private boolean hasMore() {
-    return !unsent.isEmpty() || kept.size() < MAX_IN_FLIGHT && requests.hasNext();
+    return !unsent.isEmpty() || kept.size() < MAX_IN_FLIGHT && input.isReady();
   }
 
   private void send() {
-    try {
-      while (call.canSend() && hasMore()) {
-        if (unsent.isEmpty()) {
-          unsent.add(requests.next());
-          kept.put(count++, unsent.peek());
-        }
-        call.send(unsent.poll());
+    while (call.canSend() && hasMore()) {
+      if (unsent.isEmpty()) {
+        unsent.add(input.take());
+        kept.put(count++, unsent.peek());
       }
-      if (unsent.isEmpty() && !requests.hasNext()) {
-        call.halfClose();
-      }
-    } catch (RuntimeException failed) {
-      close();
-      throw failed;
+      call.send(unsent.poll());
+    }
+    if (unsent.isEmpty() && input.isExhausted()) {
+      call.halfClose();
     }
   }
 
@@ -133,7 +143,7 @@ final class ResumedStream<Q, R> implements Iterator<R>, AutoCloseable {
     if (!kept.containsKey(sequence)) {
       // An ordered request may have been answered in an earlier attempt, before one that was not.
       if (!isOrdered || sequence < 0 || sequence >= count) {
-        throw fail(AccelerdException.malformed("unexpected sequence " + sequence));
+        throw AccelerdException.malformed("unexpected sequence " + sequence);
       }
       return;
     }
@@ -155,22 +165,17 @@ final class ResumedStream<Q, R> implements Iterator<R>, AutoCloseable {
     AccelerdException problem = call.problem();
     boolean isSent = call.isSent();
     call = null;
-    if (problem == null && kept.isEmpty() && !requests.hasNext()) {
+    if (problem == null && kept.isEmpty() && input.isExhausted()) {
       isClosed = true;
       return;
     }
     if (problem == null) {
-      throw fail(AccelerdException.malformed("the stream ended before its last request was answered"));
+      throw AccelerdException.malformed("the stream ended before its last request was answered");
     }
     OptionalLong delay = attempts.delay(problem, isSent);
     if (delay.isEmpty()) {
-      throw fail(problem);
+      throw problem;
     }
     RetriedStream.sleep(delay.getAsLong());
-  }
-
-  private AccelerdException fail(AccelerdException problem) {
-    close();
-    return problem;
   }
 }

@@ -19,6 +19,7 @@ final class StreamCall<Q, R> extends ClientCall.Listener<R> {
   private Status status;
   private Metadata trailers;
   private boolean isHalfClosed;
+  private boolean isWoken;
 
   StreamCall(Caller caller, MethodDescriptor<Q, R> method, CallOptions options) {
     CallOptions buffered = options.withOption(Transmission.KEY, transmission).withOnReadyThreshold(BUFFER_BYTES);
@@ -48,12 +49,19 @@ final class StreamCall<Q, R> extends ClientCall.Listener<R> {
     call.cancel("the client ended the stream", null);
   }
 
-  /** Waits until there is a response, the call has ended, or, if there is something to send, it can be sent. */
+  /** Ends the current wait, or the next one. */
+  synchronized void wake() {
+    isWoken = true;
+    notifyAll();
+  }
+
+  /** Waits until there is a response, the call has ended, it was woken or, if there is something to send, it can be sent. */
   synchronized void await(boolean isSending) {
     try {
-      while (responses.isEmpty() && status == null && !(isSending && call.isReady())) {
+      while (responses.isEmpty() && status == null && !isWoken && !(isSending && call.isReady())) {
         wait();
       }
+      isWoken = false;
     } catch (InterruptedException interrupted) {
       cancel();
       throw AccelerdException.interrupted(interrupted);

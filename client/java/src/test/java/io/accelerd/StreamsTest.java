@@ -32,11 +32,13 @@ import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.SynchronousQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
+import java.util.stream.LongStream;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -85,7 +87,10 @@ class StreamsTest {
   void aBulkWriteGoesOnAfterStreamsThatBreak() throws IOException {
     Writer writer = new Writer(3);
     try (Daemon daemon = new Daemon(writer); AccelerdClient client = daemon.client().build()) {
-      UpsertResult result = client.collection("c").upsertAll(batches(40, 3));
+      List<Long> progress = new ArrayList<>();
+      UpsertResult result = client.collection("c").upsertAll(
+          batches(40, 3).iterator(), written -> progress.add(written.insertedCount() + written.updatedCount()));
+      assertEquals(LongStream.rangeClosed(1, 40).mapToObj(batch -> 3 * batch).collect(Collectors.toList()), progress);
       assertEquals(120, result.insertedCount() + result.updatedCount());
       assertEquals(120, writer.points.size());
       assertEquals(4, writer.streams.get());
@@ -153,7 +158,7 @@ class StreamsTest {
     };
     Iterator<Points> broken = Stream.of(1, 0).map(divisor -> points(0, 1 / divisor)).iterator();
     try (Daemon daemon = new Daemon(service); AccelerdClient client = daemon.client().build()) {
-      assertThrows(ArithmeticException.class, () -> client.collection("c").upsertAll(broken));
+      assertThrows(ArithmeticException.class, () -> client.collection("c").upsertAll(broken, progress -> { }));
       assertTrue(ended.await(30, TimeUnit.SECONDS));
     }
   }
@@ -206,6 +211,29 @@ class StreamsTest {
       results.forEach(result -> assertEquals(null, models.put(result.index(), result.get().model())));
       assertEquals(Map.of(0L, "m:a", 1L, "m:b", 2L, "m:c", 3L, "m:d"), models);
       assertEquals(List.of(0L, 1L, 2L, 3L, 0L, 2L), received);
+    }
+  }
+
+  @Test
+  void resultsDoNotWaitForTheNextBatch() throws IOException, InterruptedException {
+    EmbedServiceGrpc.EmbedServiceImplBase service = new EmbedServiceGrpc.EmbedServiceImplBase() {
+      @Override
+      public StreamObserver<EmbedStreamRequest> embedStream(StreamObserver<EmbedStreamResponse> responses) {
+        return observer(request -> responses.onNext(embedded(request)), responses::onCompleted);
+      }
+    };
+    SynchronousQueue<List<String>> batches = new SynchronousQueue<>();
+    CountDownLatch interrupted = new CountDownLatch(1);
+    try (Daemon daemon = new Daemon(service); AccelerdClient client = daemon.client().build()) {
+      try (Stream<BatchResult<Embeddings>> results =
+          client.embedStream(Stream.generate(() -> take(batches, interrupted)), options -> options.setModel("m"))) {
+        Iterator<BatchResult<Embeddings>> iterator = results.iterator();
+        for (String text : List.of("a", "b", "c")) {
+          batches.put(List.of(text));
+          assertEquals("m:" + text, iterator.next().get().model());
+        }
+      }
+      assertTrue(interrupted.await(30, TimeUnit.SECONDS));
     }
   }
 
@@ -263,6 +291,15 @@ class StreamsTest {
           assertThrows(AccelerdException.class, () -> client.collection("c").upsertAll(batches(1, 1)));
       assertEquals(Status.Code.UNAVAILABLE, failed.code());
       assertFalse(failed.getMessage().isEmpty());
+    }
+  }
+
+  private static List<String> take(SynchronousQueue<List<String>> batches, CountDownLatch interrupted) {
+    try {
+      return batches.take();
+    } catch (InterruptedException closed) {
+      interrupted.countDown();
+      throw new IllegalStateException(closed);
     }
   }
 

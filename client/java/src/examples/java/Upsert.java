@@ -7,12 +7,11 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
-import java.util.UUID;
 import java.util.stream.LongStream;
 
-/** Measures bulk writes. Prints the points and seconds as JSON. */
-public final class BulkUpsert {
-  private BulkUpsert() {}
+/** Measures a bulk upsert, as the example of the same name in every other language does. Prints the points and seconds as JSON. */
+public final class Upsert {
+  private Upsert() {}
 
   /** Takes {@code --target}, {@code --points}, {@code --dimensions} and {@code --batch}. */
   public static void main(String[] arguments) {
@@ -22,7 +21,7 @@ public final class BulkUpsert {
     List<Points> batches = batches(points, dimensions, Integer.parseInt(flags.get("--batch")));
     try (AccelerdClient client = AccelerdClient.builder(flags.get("--target")).build()) {
       CollectionClient collection =
-          client.createCollection("bulk-" + UUID.randomUUID(), options -> options.setDimensions(dimensions));
+          client.createCollection("upsert-java", options -> options.setDimensions(dimensions));
       try {
         long start = System.nanoTime();
         long written = collection.upsertAll(batches).insertedCount();
@@ -50,7 +49,7 @@ public final class BulkUpsert {
 
   private static Map<String, String> flags(String[] arguments) {
     Map<String, String> flags = new HashMap<>(
-        Map.of("--target", "localhost:7433", "--points", "100000", "--dimensions", "384", "--batch", "1000"));
+        Map.of("--target", "localhost:7433", "--points", "100000", "--dimensions", "256", "--batch", "1000"));
     for (int index = 0; index < arguments.length; index += 2) {
       if (!flags.containsKey(arguments[index]) || index + 1 == arguments.length) {
         throw new IllegalArgumentException("expected " + flags.keySet() + " with values, got " + arguments[index]);
