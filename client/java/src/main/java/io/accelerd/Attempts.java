@@ -49,8 +49,9 @@ final class Attempts {
     if (policy.isClosed() || failed >= policy.maxAttempts || !mayRepeat(problem, isSent)) {
       return OptionalLong.empty();
     }
-    long delay = problem.retryDelay().map(Duration::toNanos).orElse(0L) + (long) (policy.random.getAsDouble() * bound());
-    if (delay >= end - now) {
+    long hinted = Durations.nanos(problem.retryDelay().orElse(Duration.ZERO));
+    long delay = hinted + (long) (policy.random.getAsDouble() * bound());
+    if (hinted >= end - now || delay >= end - now) {
       return OptionalLong.empty();
     }
     return isSent ? withinBudget(delay, now) : OptionalLong.of(delay);

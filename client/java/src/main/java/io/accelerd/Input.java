@@ -24,8 +24,11 @@ final class Input<Q> implements AutoCloseable {
     thread.setDaemon(true);
   }
 
+  /** Starts the thread, if it is not started. */
   void start() {
-    thread.start();
+    if (thread.getState() == Thread.State.NEW) {
+      thread.start();
+    }
   }
 
   /** Whether a request is ready. Throws what the iterator threw. */

@@ -55,7 +55,6 @@ final class ResumedStream<Q, R> implements Iterator<R>, AutoCloseable {
     this.isOrdered = isOrdered;
     options = CallOptions.DEFAULT.withDeadline(deadline);
     attempts = caller.transport.retries.attempts(method, options, deadline);
-    input.start();
   }
 
   @Override
@@ -118,6 +117,7 @@ final class ResumedStream<Q, R> implements Iterator<R>, AutoCloseable {
     unsent.addAll(kept.values());
     call = new StreamCall<>(caller, method, options);
     call.start();
+    input.start();
   }
 
   private boolean hasMore() {

@@ -48,10 +48,7 @@ final class RetriedCall<Q, R> extends ClientCall<Q, R> {
   public void start(Listener<R> listener, Metadata headers) {
     this.listener = listener;
     this.headers = headers;
-    Deadline deadline = options.getDeadline();
-    Deadline outer = context.getDeadline();
-    Deadline earliest = deadline == null || outer == null ? (deadline == null ? outer : deadline) : deadline.minimum(outer);
-    attempts = policy.attempts(method, options, earliest);
+    attempts = policy.attempts(method, options, deadline());
   }
 
   @Override
@@ -93,6 +90,16 @@ final class RetriedCall<Q, R> extends ClientCall<Q, R> {
   @Override
   public synchronized boolean isReady() {
     return attempt == null || attempt.isReady();
+  }
+
+  /** The earlier deadline of the call and of its context; null if there is none. */
+  private Deadline deadline() {
+    Deadline own = options.getDeadline();
+    Deadline outer = context.getDeadline();
+    if (own == null || outer == null) {
+      return own == null ? outer : own;
+    }
+    return own.minimum(outer);
   }
 
   private synchronized void begin() {

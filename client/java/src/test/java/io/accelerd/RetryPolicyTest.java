@@ -111,6 +111,8 @@ class RetryPolicyTest {
     assertTrue(attempts.delay(UNAVAILABLE, false).isEmpty());
     AccelerdException late = Daemon.problem(Status.Code.UNAVAILABLE, Duration.ofSeconds(2));
     assertTrue(attempts(SECOND).delay(late, true).isEmpty());
+    AccelerdException never = Daemon.problem(Status.Code.UNAVAILABLE, Duration.ofDays(1_000_000));
+    assertTrue(attempts(SECOND).delay(never, true).isEmpty());
   }
 
   @Test
