@@ -29,10 +29,11 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.SynchronousQueue;
+import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
@@ -222,7 +223,7 @@ class StreamsTest {
         return observer(request -> responses.onNext(embedded(request)), responses::onCompleted);
       }
     };
-    SynchronousQueue<List<String>> batches = new SynchronousQueue<>();
+    BlockingQueue<List<String>> batches = new LinkedBlockingQueue<>();
     CountDownLatch interrupted = new CountDownLatch(1);
     try (Daemon daemon = new Daemon(service); AccelerdClient client = daemon.client().build()) {
       try (Stream<BatchResult<Embeddings>> results =
@@ -294,7 +295,7 @@ class StreamsTest {
     }
   }
 
-  private static List<String> take(SynchronousQueue<List<String>> batches, CountDownLatch interrupted) {
+  private static List<String> take(BlockingQueue<List<String>> batches, CountDownLatch interrupted) {
     try {
       return batches.take();
     } catch (InterruptedException closed) {
