@@ -117,6 +117,11 @@ public final class KernelOuterClass extends com.google.protobuf.GeneratedFile {
     com.google.protobuf.GeneratedMessage.FieldAccessorTable
       internal_static_accelerd_v1_LaunchRequest_fieldAccessorTable;
   static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_accelerd_v1_KernelView_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessage.FieldAccessorTable
+      internal_static_accelerd_v1_KernelView_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
     internal_static_accelerd_v1_KernelOutput_descriptor;
   static final 
     com.google.protobuf.GeneratedMessage.FieldAccessorTable
@@ -301,7 +306,7 @@ public final class KernelOuterClass extends com.google.protobuf.GeneratedFile {
       "v1.KernelParamR\006params\022%\n\016written_arrays" +
       "\030\006 \003(\tR\rwrittenArrays\022\033\n\tbit_exact\030\007 \001(\010" +
       "R\010bitExact\022\035\n\nsize_bytes\030\010 \001(\004R\tsizeByte" +
-      "s\"\332\002\n\rLaunchRequest\022\035\n\tkernel_id\030\001 \001(\tH\000" +
+      "s\"\211\003\n\rLaunchRequest\022\035\n\tkernel_id\030\001 \001(\tH\000" +
       "R\010kernelId\0226\n\007program\030\002 \001(\0132\032.accelerd.v" +
       "1.KernelProgramH\000R\007program\022\022\n\004grid\030\003 \003(\003" +
       "R\004grid\0226\n\targuments\030\004 \003(\0132\030.accelerd.v1." +
@@ -309,214 +314,219 @@ public final class KernelOuterClass extends com.google.protobuf.GeneratedFile {
       "\031.accelerd.v1.KernelOutputR\007outputs\022$\n\013l" +
       "oop_budget\030\006 \001(\004H\001R\nloopBudget\210\001\001\0221\n\006dev" +
       "ice\030\007 \001(\0162\031.accelerd.v1.KernelDeviceR\006de" +
-      "viceB\010\n\006kernelB\016\n\014_loop_budget\"8\n\014Kernel" +
-      "Output\022\022\n\004name\030\001 \001(\tR\004name\022\024\n\005shape\030\002 \003(" +
-      "\003R\005shape\"\351\001\n\016LaunchResponse\0222\n\007outputs\030\001" +
-      " \003(\0132\030.accelerd.v1.NamedTensorR\007outputs\022" +
-      ".\n\005fault\030\002 \001(\0132\030.accelerd.v1.KernelFault" +
-      "R\005fault\022@\n\016execution_time\030\003 \001(\0132\031.google" +
-      ".protobuf.DurationR\rexecutionTime\0221\n\006dev" +
-      "ice\030\004 \001(\0162\031.accelerd.v1.KernelDeviceR\006de" +
-      "vice\"L\n\013NamedTensor\022\022\n\004name\030\001 \001(\tR\004name\022" +
-      ")\n\005value\030\002 \001(\0132\023.accelerd.v1.TensorR\005val" +
-      "ue\"\201\002\n\013KernelFault\0220\n\004kind\030\001 \001(\0162\034.accel" +
-      "erd.v1.KernelFaultKindR\004kind\022\026\n\006thread\030\002" +
-      " \001(\004R\006thread\022\022\n\004line\030\003 \001(\rR\004line\022\026\n\006colu" +
-      "mn\030\004 \001(\rR\006column\022\024\n\005array\030\005 \001(\tR\005array\022\034" +
-      "\n\tdimension\030\006 \001(\rR\tdimension\022\024\n\005index\030\007 " +
-      "\001(\003R\005index\022\026\n\006extent\030\010 \001(\003R\006extent\022\032\n\010va" +
-      "riable\030\t \001(\tR\010variable\"\330\002\n\020BenchmarkRequ" +
-      "est\0222\n\006launch\030\001 \001(\0132\032.accelerd.v1.Launch" +
-      "RequestR\006launch\0228\n\treference\030\002 \001(\0132\032.acc" +
-      "elerd.v1.KernelProgramR\treference\022\'\n\017fix" +
-      "ed_arguments\030\003 \003(\tR\016fixedArguments\022 \n\tru" +
-      "n_count\030\004 \001(\rH\000R\010runCount\210\001\001\022\'\n\rwarm_up_" +
-      "count\030\005 \001(\rH\001R\013warmUpCount\210\001\001\022\027\n\004atol\030\006 " +
-      "\001(\001H\002R\004atol\210\001\001\022\027\n\004rtol\030\007 \001(\001H\003R\004rtol\210\001\001B" +
-      "\014\n\n_run_countB\020\n\016_warm_up_countB\007\n\005_atol" +
-      "B\007\n\005_rtol\"\340\005\n\021BenchmarkResponse\0227\n\007verdi" +
-      "ct\030\001 \001(\0162\035.accelerd.v1.BenchmarkVerdictR" +
-      "\007verdict\0226\n\trun_times\030\002 \003(\0132\031.google.pro" +
-      "tobuf.DurationR\010runTimes\022:\n\013median_time\030" +
-      "\003 \001(\0132\031.google.protobuf.DurationR\nmedian" +
-      "Time\0224\n\010p10_time\030\004 \001(\0132\031.google.protobuf" +
-      ".DurationR\007p10Time\0224\n\010p90_time\030\005 \001(\0132\031.g" +
-      "oogle.protobuf.DurationR\007p90Time\022!\n\014thre" +
-      "ad_count\030\006 \001(\004R\013threadCount\022\037\n\013array_byt" +
-      "es\030\007 \001(\004R\narrayBytes\022,\n\022threads_per_seco" +
-      "nd\030\010 \001(\001R\020threadsPerSecond\022(\n\020bytes_per_" +
-      "second\030\t \001(\001R\016bytesPerSecond\0224\n\010min_time" +
-      "\030\n \001(\0132\031.google.protobuf.DurationR\007minTi" +
-      "me\022>\n\nmismatches\030\013 \003(\0132\036.accelerd.v1.Ben" +
-      "chmarkMismatchR\nmismatches\022.\n\005fault\030\014 \001(" +
-      "\0132\030.accelerd.v1.KernelFaultR\005fault\0221\n\006de" +
-      "vice\030\r \001(\0162\031.accelerd.v1.KernelDeviceR\006d" +
-      "evice\022=\n\rsmall_outputs\030\016 \003(\0132\030.accelerd." +
-      "v1.SmallOutputR\014smallOutputs\"\252\001\n\021Benchma" +
-      "rkMismatch\022\026\n\006output\030\001 \001(\tR\006output\022\020\n\003ru" +
-      "n\030\002 \001(\rR\003run\022!\n\014failed_count\030\003 \001(\004R\013fail" +
-      "edCount\022\024\n\005index\030\004 \001(\004R\005index\022\026\n\006actual\030" +
-      "\005 \001(\001R\006actual\022\032\n\010expected\030\006 \001(\001R\010expecte" +
-      "d\"\217\001\n\013SmallOutput\022\026\n\006output\030\001 \001(\tR\006outpu" +
-      "t\022\022\n\004atol\030\002 \001(\001R\004atol\022\031\n\010max_norm\030\003 \001(\001R" +
-      "\007maxNorm\022\'\n\rmax_norm_rtol\030\004 \001(\001H\000R\013maxNo" +
-      "rmRtol\210\001\001B\020\n\016_max_norm_rtol\"\024\n\022ListKerne" +
-      "lsRequest\"D\n\023ListKernelsResponse\022-\n\007kern" +
-      "els\030\001 \003(\0132\023.accelerd.v1.KernelR\007kernels\"" +
-      "1\n\022EvictKernelRequest\022\033\n\tkernel_id\030\001 \001(\t" +
-      "R\010kernelId\"\025\n\023EvictKernelResponse\"\244\004\n\017Ev" +
-      "aluateRequest\0222\n\007subject\030\001 \001(\0132\030.acceler" +
-      "d.v1.CudaSubjectR\007subject\0226\n\targuments\030\002" +
-      " \003(\0132\030.accelerd.v1.TensorInputR\targument" +
-      "s\022@\n\treference\030\003 \001(\0132 .accelerd.v1.Evalu" +
-      "ationReferenceH\000R\treference\022:\n\010expected\030" +
-      "\004 \001(\0132\034.accelerd.v1.ExpectedOutputsH\000R\010e" +
-      "xpected\022\'\n\017fixed_arguments\030\005 \003(\tR\016fixedA" +
-      "rguments\022 \n\trun_count\030\006 \001(\rH\001R\010runCount\210" +
-      "\001\001\022\'\n\rwarm_up_count\030\007 \001(\rH\002R\013warmUpCount" +
-      "\210\001\001\022\027\n\004atol\030\010 \001(\001H\003R\004atol\210\001\001\022\027\n\004rtol\030\t \001" +
-      "(\001H\004R\004rtol\210\001\001\022@\n\016launch_timeout\030\n \001(\0132\031." +
-      "google.protobuf.DurationR\rlaunchTimeoutB" +
-      "\r\n\013expectationB\014\n\n_run_countB\020\n\016_warm_up" +
-      "_countB\007\n\005_atolB\007\n\005_rtol\"\324\001\n\013CudaSubject" +
-      "\022\026\n\006source\030\001 \001(\tR\006source\022\024\n\005entry\030\002 \001(\tR" +
-      "\005entry\022.\n\006params\030\003 \003(\0132\026.accelerd.v1.Cud" +
-      "aParamR\006params\022\022\n\004grid\030\004 \003(\rR\004grid\022\024\n\005bl" +
-      "ock\030\005 \003(\rR\005block\022=\n\033dynamic_shared_memor" +
-      "y_bytes\030\006 \001(\rR\030dynamicSharedMemoryBytes\"" +
-      "\217\001\n\tCudaParam\022\022\n\004name\030\001 \001(\tR\004name\022(\n\005dty" +
-      "pe\030\002 \001(\0162\022.accelerd.v1.DtypeR\005dtype\022.\n\004k" +
-      "ind\030\003 \001(\0162\032.accelerd.v1.CudaParamKindR\004k" +
-      "ind\022\024\n\005shape\030\004 \003(\003R\005shape\"_\n\023EvaluationR" +
-      "eference\0224\n\007program\030\001 \001(\0132\032.accelerd.v1." +
-      "KernelProgramR\007program\022\022\n\004grid\030\002 \003(\003R\004gr" +
-      "id\"E\n\017ExpectedOutputs\0222\n\007outputs\030\001 \003(\0132\030" +
-      ".accelerd.v1.NamedTensorR\007outputs\"\354\005\n\020Ev" +
-      "aluateResponse\0228\n\007verdict\030\001 \001(\0162\036.accele" +
-      "rd.v1.EvaluationVerdictR\007verdict\022\030\n\007mess" +
-      "age\030\002 \001(\tR\007message\022!\n\014compiler_log\030\003 \001(\t" +
-      "R\013compilerLog\022\025\n\003run\030\004 \001(\rH\000R\003run\210\001\001\022\024\n\005" +
-      "param\030\005 \001(\tR\005param\0228\n\tresources\030\006 \001(\0132\032." +
-      "accelerd.v1.CudaResourcesR\tresources\0226\n\t" +
-      "run_times\030\007 \003(\0132\031.google.protobuf.Durati" +
-      "onR\010runTimes\022:\n\013median_time\030\010 \001(\0132\031.goog" +
-      "le.protobuf.DurationR\nmedianTime\0224\n\010p10_" +
-      "time\030\t \001(\0132\031.google.protobuf.DurationR\007p" +
-      "10Time\0224\n\010p90_time\030\n \001(\0132\031.google.protob" +
-      "uf.DurationR\007p90Time\0224\n\010min_time\030\013 \001(\0132\031" +
-      ".google.protobuf.DurationR\007minTime\022>\n\nmi" +
-      "smatches\030\014 \003(\0132\036.accelerd.v1.BenchmarkMi" +
-      "smatchR\nmismatches\022(\n\020bit_exact_repeat\030\r" +
-      " \001(\010R\016bitExactRepeat\022\037\n\013array_bytes\030\016 \001(" +
-      "\004R\narrayBytes\022\022\n\004arch\030\017 \001(\tR\004arch\022=\n\rsma" +
-      "ll_outputs\030\020 \003(\0132\030.accelerd.v1.SmallOutp" +
-      "utR\014smallOutputsB\006\n\004_run\"\316\003\n\026GenerateDat" +
-      "asetRequest\022\035\n\npair_count\030\001 \001(\004R\tpairCou" +
-      "nt\022\022\n\004seed\030\002 \001(\004R\004seed\022<\n\ncategories\030\003 \003" +
-      "(\0162\034.accelerd.v1.DatasetCategoryR\ncatego" +
-      "ries\0226\n\010dialects\030\004 \003(\0162\032.accelerd.v1.Ker" +
-      "nelDialectR\010dialects\022\037\n\013first_index\030\005 \001(" +
-      "\004R\nfirstIndex\0222\n\022validation_percent\030\006 \001(" +
-      "\rH\000R\021validationPercent\210\001\001\022&\n\014test_percen" +
-      "t\030\007 \001(\rH\001R\013testPercent\210\001\001\0223\n\007targets\030\010 \003" +
-      "(\0162\031.accelerd.v1.KernelTargetR\007targets\0221" +
-      "\n\006device\030\t \001(\0162\031.accelerd.v1.KernelDevic" +
-      "eR\006deviceB\025\n\023_validation_percentB\017\n\r_tes" +
-      "t_percent\"G\n\027GenerateDatasetResponse\022,\n\004" +
-      "pair\030\001 \001(\0132\030.accelerd.v1.DatasetPairR\004pa" +
-      "ir\"\234\003\n\013DatasetPair\022\024\n\005index\030\001 \001(\004R\005index" +
-      "\022\016\n\002id\030\002 \001(\tR\002id\022!\n\014structure_id\030\003 \001(\tR\013" +
-      "structureId\022/\n\005split\030\004 \001(\0162\031.accelerd.v1" +
-      ".DatasetSplitR\005split\0228\n\010category\030\005 \001(\0162\034" +
-      ".accelerd.v1.DatasetCategoryR\010category\0224" +
-      "\n\007dialect\030\006 \001(\0162\032.accelerd.v1.KernelDial" +
-      "ectR\007dialect\022\022\n\004name\030\007 \001(\tR\004name\022\026\n\006sour" +
-      "ce\030\010 \001(\tR\006source\022-\n\005files\030\t \003(\0132\027.accele" +
-      "rd.v1.KernelFileR\005files\022\033\n\tbit_exact\030\n \001" +
-      "(\010R\010bitExact\022+\n\004runs\030\013 \003(\0132\027.accelerd.v1" +
-      ".DatasetRunR\004runs\"\312\002\n\nDatasetRun\0221\n\006devi" +
-      "ce\030\001 \001(\0162\031.accelerd.v1.KernelDeviceR\006dev" +
-      "ice\022;\n\tagreement\030\002 \001(\0162\035.accelerd.v1.Dat" +
-      "asetAgreementR\tagreement\022#\n\relement_coun" +
-      "t\030\003 \001(\004R\014elementCount\022\'\n\017different_count" +
-      "\030\004 \001(\004R\016differentCount\022\"\n\rmax_ulp_error\030" +
-      "\005 \001(\004R\013maxUlpError\022@\n\016execution_time\030\006 \001" +
-      "(\0132\031.google.protobuf.DurationR\rexecution" +
-      "Time\022\030\n\007message\030\007 \001(\tR\007message*c\n\rKernel" +
-      "Dialect\022\036\n\032KERNEL_DIALECT_UNSPECIFIED\020\000\022" +
-      "\027\n\023KERNEL_DIALECT_WARP\020\001\022\031\n\025KERNEL_DIALE" +
-      "CT_PYTHON\020\002*t\n\014KernelTarget\022\035\n\031KERNEL_TA" +
-      "RGET_UNSPECIFIED\020\000\022\026\n\022KERNEL_TARGET_CUDA" +
-      "\020\001\022\026\n\022KERNEL_TARGET_WASM\020\002\022\025\n\021KERNEL_TAR" +
-      "GET_PTX\020\003*\\\n\014KernelDevice\022\035\n\031KERNEL_DEVI" +
-      "CE_UNSPECIFIED\020\000\022\025\n\021KERNEL_DEVICE_CPU\020\001\022" +
-      "\026\n\022KERNEL_DEVICE_CUDA\020\002*\352\001\n\017KernelFaultK" +
-      "ind\022!\n\035KERNEL_FAULT_KIND_UNSPECIFIED\020\000\022#" +
-      "\n\037KERNEL_FAULT_KIND_OUT_OF_BOUNDS\020\001\022&\n\"K" +
-      "ERNEL_FAULT_KIND_DIVISION_BY_ZERO\020\002\022\037\n\033K" +
-      "ERNEL_FAULT_KIND_ASSERTION\020\003\022#\n\037KERNEL_F" +
-      "AULT_KIND_INVALID_VALUE\020\004\022!\n\035KERNEL_FAUL" +
-      "T_KIND_LOOP_BUDGET\020\005*\270\001\n\020BenchmarkVerdic" +
-      "t\022!\n\035BENCHMARK_VERDICT_UNSPECIFIED\020\000\022\034\n\030" +
-      "BENCHMARK_VERDICT_PASSED\020\001\022\033\n\027BENCHMARK_" +
-      "VERDICT_FAULT\020\002\022\036\n\032BENCHMARK_VERDICT_MIS" +
-      "MATCH\020\003\022&\n\"BENCHMARK_VERDICT_IMPLAUSIBLE" +
-      "_TIME\020\004*\244\001\n\rCudaParamKind\022\037\n\033CUDA_PARAM_" +
-      "KIND_UNSPECIFIED\020\000\022\031\n\025CUDA_PARAM_KIND_VA" +
-      "LUE\020\001\022\031\n\025CUDA_PARAM_KIND_INPUT\020\002\022\032\n\026CUDA" +
-      "_PARAM_KIND_OUTPUT\020\003\022 \n\034CUDA_PARAM_KIND_" +
-      "INPUT_OUTPUT\020\004*\244\003\n\021EvaluationVerdict\022\"\n\036" +
-      "EVALUATION_VERDICT_UNSPECIFIED\020\000\022\035\n\031EVAL" +
-      "UATION_VERDICT_PASSED\020\001\022$\n EVALUATION_VE" +
-      "RDICT_COMPILE_ERROR\020\002\022#\n\037EVALUATION_VERD" +
-      "ICT_NOT_LAUNCHED\020\003\022\034\n\030EVALUATION_VERDICT" +
-      "_FAULT\020\004\022\036\n\032EVALUATION_VERDICT_TIMEOUT\020\005" +
-      "\022\037\n\033EVALUATION_VERDICT_MISMATCH\020\006\022*\n&EVA" +
-      "LUATION_VERDICT_OUT_OF_BOUNDS_WRITE\020\007\022$\n" +
-      " EVALUATION_VERDICT_INPUT_CHANGED\020\010\022\'\n#E" +
-      "VALUATION_VERDICT_NONDETERMINISTIC\020\t\022\'\n#" +
-      "EVALUATION_VERDICT_IMPLAUSIBLE_TIME\020\n*\261\003" +
-      "\n\017DatasetCategory\022 \n\034DATASET_CATEGORY_UN" +
-      "SPECIFIED\020\000\022\037\n\033DATASET_CATEGORY_ARITHMET" +
-      "IC\020\001\022\033\n\027DATASET_CATEGORY_VECTOR\020\002\022\033\n\027DAT" +
-      "ASET_CATEGORY_MATRIX\020\003\022!\n\035DATASET_CATEGO" +
-      "RY_CONTROL_FLOW\020\004\022\031\n\025DATASET_CATEGORY_MA" +
-      "TH\020\005\022\033\n\027DATASET_CATEGORY_ATOMIC\020\006\022 \n\034DAT" +
-      "ASET_CATEGORY_NESTED_LOOP\020\007\022&\n\"DATASET_C" +
-      "ATEGORY_MULTI_CONDITIONAL\020\010\022\035\n\031DATASET_C" +
-      "ATEGORY_COMBINED\020\t\022!\n\035DATASET_CATEGORY_S" +
-      "CALAR_PARAM\020\n\022\034\n\030DATASET_CATEGORY_STENCI" +
-      "L\020\013\022\034\n\030DATASET_CATEGORY_BITWISE\020\014*|\n\014Dat" +
-      "asetSplit\022\035\n\031DATASET_SPLIT_UNSPECIFIED\020\000" +
-      "\022\027\n\023DATASET_SPLIT_TRAIN\020\001\022\034\n\030DATASET_SPL" +
-      "IT_VALIDATION\020\002\022\026\n\022DATASET_SPLIT_TEST\020\003*" +
-      "\313\001\n\020DatasetAgreement\022!\n\035DATASET_AGREEMEN" +
-      "T_UNSPECIFIED\020\000\022\033\n\027DATASET_AGREEMENT_EQU" +
-      "AL\020\001\022\033\n\027DATASET_AGREEMENT_CLOSE\020\002\022\037\n\033DAT" +
-      "ASET_AGREEMENT_DIFFERENT\020\003\022\033\n\027DATASET_AG" +
-      "REEMENT_FAULT\020\004\022\034\n\030DATASET_AGREEMENT_FAI" +
-      "LED\020\0052\345\005\n\rKernelService\022W\n\tTranslate\022\035.a" +
-      "ccelerd.v1.TranslateRequest\032\036.accelerd.v" +
-      "1.TranslateResponse\"\013\220\002\001\320\245$\001\330\245$\003\022Q\n\007Comp" +
-      "ile\022\033.accelerd.v1.CompileRequest\032\034.accel" +
-      "erd.v1.CompileResponse\"\013\220\002\002\320\245$\001\330\245$\003\022N\n\006L" +
-      "aunch\022\032.accelerd.v1.LaunchRequest\032\033.acce" +
-      "lerd.v1.LaunchResponse\"\013\220\002\002\320\245$\001\330\245$\003\022W\n\tB" +
-      "enchmark\022\035.accelerd.v1.BenchmarkRequest\032" +
-      "\036.accelerd.v1.BenchmarkResponse\"\013\220\002\002\320\245$\001" +
-      "\330\245$\003\022T\n\010Evaluate\022\034.accelerd.v1.EvaluateR" +
-      "equest\032\035.accelerd.v1.EvaluateResponse\"\013\220" +
-      "\002\001\320\245$\001\330\245$\003\022k\n\017GenerateDataset\022#.accelerd" +
-      ".v1.GenerateDatasetRequest\032$.accelerd.v1" +
-      ".GenerateDatasetResponse\"\013\220\002\001\320\245$\001\330\245$\0010\001\022" +
-      "]\n\013ListKernels\022\037.accelerd.v1.ListKernels" +
-      "Request\032 .accelerd.v1.ListKernelsRespons" +
-      "e\"\013\220\002\001\320\245$\001\330\245$\001\022]\n\013EvictKernel\022\037.accelerd" +
-      ".v1.EvictKernelRequest\032 .accelerd.v1.Evi" +
-      "ctKernelResponse\"\013\220\002\000\320\245$\002\330\245$\001BX\n\025io.gith" +
-      "ub.accelerd.v1P\001Z=github.com/accelerd/ac" +
-      "celerd/client/go/accelerd/v1;accelerdv1b" +
-      "\006proto3"
+      "vice\022-\n\005views\030\010 \003(\0132\027.accelerd.v1.Kernel" +
+      "ViewR\005viewsB\010\n\006kernelB\016\n\014_loop_budget\"\232\001" +
+      "\n\nKernelView\022\022\n\004name\030\001 \001(\tR\004name\022\032\n\010argu" +
+      "ment\030\002 \001(\tR\010argument\022!\n\014offset_bytes\030\003 \001" +
+      "(\004R\013offsetBytes\022\024\n\005shape\030\004 \003(\003R\005shape\022#\n" +
+      "\rstrides_bytes\030\005 \003(\004R\014stridesBytes\"8\n\014Ke" +
+      "rnelOutput\022\022\n\004name\030\001 \001(\tR\004name\022\024\n\005shape\030" +
+      "\002 \003(\003R\005shape\"\351\001\n\016LaunchResponse\0222\n\007outpu" +
+      "ts\030\001 \003(\0132\030.accelerd.v1.NamedTensorR\007outp" +
+      "uts\022.\n\005fault\030\002 \001(\0132\030.accelerd.v1.KernelF" +
+      "aultR\005fault\022@\n\016execution_time\030\003 \001(\0132\031.go" +
+      "ogle.protobuf.DurationR\rexecutionTime\0221\n" +
+      "\006device\030\004 \001(\0162\031.accelerd.v1.KernelDevice" +
+      "R\006device\"L\n\013NamedTensor\022\022\n\004name\030\001 \001(\tR\004n" +
+      "ame\022)\n\005value\030\002 \001(\0132\023.accelerd.v1.TensorR" +
+      "\005value\"\201\002\n\013KernelFault\0220\n\004kind\030\001 \001(\0162\034.a" +
+      "ccelerd.v1.KernelFaultKindR\004kind\022\026\n\006thre" +
+      "ad\030\002 \001(\004R\006thread\022\022\n\004line\030\003 \001(\rR\004line\022\026\n\006" +
+      "column\030\004 \001(\rR\006column\022\024\n\005array\030\005 \001(\tR\005arr" +
+      "ay\022\034\n\tdimension\030\006 \001(\rR\tdimension\022\024\n\005inde" +
+      "x\030\007 \001(\003R\005index\022\026\n\006extent\030\010 \001(\003R\006extent\022\032" +
+      "\n\010variable\030\t \001(\tR\010variable\"\330\002\n\020Benchmark" +
+      "Request\0222\n\006launch\030\001 \001(\0132\032.accelerd.v1.La" +
+      "unchRequestR\006launch\0228\n\treference\030\002 \001(\0132\032" +
+      ".accelerd.v1.KernelProgramR\treference\022\'\n" +
+      "\017fixed_arguments\030\003 \003(\tR\016fixedArguments\022 " +
+      "\n\trun_count\030\004 \001(\rH\000R\010runCount\210\001\001\022\'\n\rwarm" +
+      "_up_count\030\005 \001(\rH\001R\013warmUpCount\210\001\001\022\027\n\004ato" +
+      "l\030\006 \001(\001H\002R\004atol\210\001\001\022\027\n\004rtol\030\007 \001(\001H\003R\004rtol" +
+      "\210\001\001B\014\n\n_run_countB\020\n\016_warm_up_countB\007\n\005_" +
+      "atolB\007\n\005_rtol\"\340\005\n\021BenchmarkResponse\0227\n\007v" +
+      "erdict\030\001 \001(\0162\035.accelerd.v1.BenchmarkVerd" +
+      "ictR\007verdict\0226\n\trun_times\030\002 \003(\0132\031.google" +
+      ".protobuf.DurationR\010runTimes\022:\n\013median_t" +
+      "ime\030\003 \001(\0132\031.google.protobuf.DurationR\nme" +
+      "dianTime\0224\n\010p10_time\030\004 \001(\0132\031.google.prot" +
+      "obuf.DurationR\007p10Time\0224\n\010p90_time\030\005 \001(\013" +
+      "2\031.google.protobuf.DurationR\007p90Time\022!\n\014" +
+      "thread_count\030\006 \001(\004R\013threadCount\022\037\n\013array" +
+      "_bytes\030\007 \001(\004R\narrayBytes\022,\n\022threads_per_" +
+      "second\030\010 \001(\001R\020threadsPerSecond\022(\n\020bytes_" +
+      "per_second\030\t \001(\001R\016bytesPerSecond\0224\n\010min_" +
+      "time\030\n \001(\0132\031.google.protobuf.DurationR\007m" +
+      "inTime\022>\n\nmismatches\030\013 \003(\0132\036.accelerd.v1" +
+      ".BenchmarkMismatchR\nmismatches\022.\n\005fault\030" +
+      "\014 \001(\0132\030.accelerd.v1.KernelFaultR\005fault\0221" +
+      "\n\006device\030\r \001(\0162\031.accelerd.v1.KernelDevic" +
+      "eR\006device\022=\n\rsmall_outputs\030\016 \003(\0132\030.accel" +
+      "erd.v1.SmallOutputR\014smallOutputs\"\252\001\n\021Ben" +
+      "chmarkMismatch\022\026\n\006output\030\001 \001(\tR\006output\022\020" +
+      "\n\003run\030\002 \001(\rR\003run\022!\n\014failed_count\030\003 \001(\004R\013" +
+      "failedCount\022\024\n\005index\030\004 \001(\004R\005index\022\026\n\006act" +
+      "ual\030\005 \001(\001R\006actual\022\032\n\010expected\030\006 \001(\001R\010exp" +
+      "ected\"\217\001\n\013SmallOutput\022\026\n\006output\030\001 \001(\tR\006o" +
+      "utput\022\022\n\004atol\030\002 \001(\001R\004atol\022\031\n\010max_norm\030\003 " +
+      "\001(\001R\007maxNorm\022\'\n\rmax_norm_rtol\030\004 \001(\001H\000R\013m" +
+      "axNormRtol\210\001\001B\020\n\016_max_norm_rtol\"\024\n\022ListK" +
+      "ernelsRequest\"D\n\023ListKernelsResponse\022-\n\007" +
+      "kernels\030\001 \003(\0132\023.accelerd.v1.KernelR\007kern" +
+      "els\"1\n\022EvictKernelRequest\022\033\n\tkernel_id\030\001" +
+      " \001(\tR\010kernelId\"\025\n\023EvictKernelResponse\"\244\004" +
+      "\n\017EvaluateRequest\0222\n\007subject\030\001 \001(\0132\030.acc" +
+      "elerd.v1.CudaSubjectR\007subject\0226\n\targumen" +
+      "ts\030\002 \003(\0132\030.accelerd.v1.TensorInputR\targu" +
+      "ments\022@\n\treference\030\003 \001(\0132 .accelerd.v1.E" +
+      "valuationReferenceH\000R\treference\022:\n\010expec" +
+      "ted\030\004 \001(\0132\034.accelerd.v1.ExpectedOutputsH" +
+      "\000R\010expected\022\'\n\017fixed_arguments\030\005 \003(\tR\016fi" +
+      "xedArguments\022 \n\trun_count\030\006 \001(\rH\001R\010runCo" +
+      "unt\210\001\001\022\'\n\rwarm_up_count\030\007 \001(\rH\002R\013warmUpC" +
+      "ount\210\001\001\022\027\n\004atol\030\010 \001(\001H\003R\004atol\210\001\001\022\027\n\004rtol" +
+      "\030\t \001(\001H\004R\004rtol\210\001\001\022@\n\016launch_timeout\030\n \001(" +
+      "\0132\031.google.protobuf.DurationR\rlaunchTime" +
+      "outB\r\n\013expectationB\014\n\n_run_countB\020\n\016_war" +
+      "m_up_countB\007\n\005_atolB\007\n\005_rtol\"\324\001\n\013CudaSub" +
+      "ject\022\026\n\006source\030\001 \001(\tR\006source\022\024\n\005entry\030\002 " +
+      "\001(\tR\005entry\022.\n\006params\030\003 \003(\0132\026.accelerd.v1" +
+      ".CudaParamR\006params\022\022\n\004grid\030\004 \003(\rR\004grid\022\024" +
+      "\n\005block\030\005 \003(\rR\005block\022=\n\033dynamic_shared_m" +
+      "emory_bytes\030\006 \001(\rR\030dynamicSharedMemoryBy" +
+      "tes\"\217\001\n\tCudaParam\022\022\n\004name\030\001 \001(\tR\004name\022(\n" +
+      "\005dtype\030\002 \001(\0162\022.accelerd.v1.DtypeR\005dtype\022" +
+      ".\n\004kind\030\003 \001(\0162\032.accelerd.v1.CudaParamKin" +
+      "dR\004kind\022\024\n\005shape\030\004 \003(\003R\005shape\"_\n\023Evaluat" +
+      "ionReference\0224\n\007program\030\001 \001(\0132\032.accelerd" +
+      ".v1.KernelProgramR\007program\022\022\n\004grid\030\002 \003(\003" +
+      "R\004grid\"E\n\017ExpectedOutputs\0222\n\007outputs\030\001 \003" +
+      "(\0132\030.accelerd.v1.NamedTensorR\007outputs\"\354\005" +
+      "\n\020EvaluateResponse\0228\n\007verdict\030\001 \001(\0162\036.ac" +
+      "celerd.v1.EvaluationVerdictR\007verdict\022\030\n\007" +
+      "message\030\002 \001(\tR\007message\022!\n\014compiler_log\030\003" +
+      " \001(\tR\013compilerLog\022\025\n\003run\030\004 \001(\rH\000R\003run\210\001\001" +
+      "\022\024\n\005param\030\005 \001(\tR\005param\0228\n\tresources\030\006 \001(" +
+      "\0132\032.accelerd.v1.CudaResourcesR\tresources" +
+      "\0226\n\trun_times\030\007 \003(\0132\031.google.protobuf.Du" +
+      "rationR\010runTimes\022:\n\013median_time\030\010 \001(\0132\031." +
+      "google.protobuf.DurationR\nmedianTime\0224\n\010" +
+      "p10_time\030\t \001(\0132\031.google.protobuf.Duratio" +
+      "nR\007p10Time\0224\n\010p90_time\030\n \001(\0132\031.google.pr" +
+      "otobuf.DurationR\007p90Time\0224\n\010min_time\030\013 \001" +
+      "(\0132\031.google.protobuf.DurationR\007minTime\022>" +
+      "\n\nmismatches\030\014 \003(\0132\036.accelerd.v1.Benchma" +
+      "rkMismatchR\nmismatches\022(\n\020bit_exact_repe" +
+      "at\030\r \001(\010R\016bitExactRepeat\022\037\n\013array_bytes\030" +
+      "\016 \001(\004R\narrayBytes\022\022\n\004arch\030\017 \001(\tR\004arch\022=\n" +
+      "\rsmall_outputs\030\020 \003(\0132\030.accelerd.v1.Small" +
+      "OutputR\014smallOutputsB\006\n\004_run\"\316\003\n\026Generat" +
+      "eDatasetRequest\022\035\n\npair_count\030\001 \001(\004R\tpai" +
+      "rCount\022\022\n\004seed\030\002 \001(\004R\004seed\022<\n\ncategories" +
+      "\030\003 \003(\0162\034.accelerd.v1.DatasetCategoryR\nca" +
+      "tegories\0226\n\010dialects\030\004 \003(\0162\032.accelerd.v1" +
+      ".KernelDialectR\010dialects\022\037\n\013first_index\030" +
+      "\005 \001(\004R\nfirstIndex\0222\n\022validation_percent\030" +
+      "\006 \001(\rH\000R\021validationPercent\210\001\001\022&\n\014test_pe" +
+      "rcent\030\007 \001(\rH\001R\013testPercent\210\001\001\0223\n\007targets" +
+      "\030\010 \003(\0162\031.accelerd.v1.KernelTargetR\007targe" +
+      "ts\0221\n\006device\030\t \001(\0162\031.accelerd.v1.KernelD" +
+      "eviceR\006deviceB\025\n\023_validation_percentB\017\n\r" +
+      "_test_percent\"G\n\027GenerateDatasetResponse" +
+      "\022,\n\004pair\030\001 \001(\0132\030.accelerd.v1.DatasetPair" +
+      "R\004pair\"\234\003\n\013DatasetPair\022\024\n\005index\030\001 \001(\004R\005i" +
+      "ndex\022\016\n\002id\030\002 \001(\tR\002id\022!\n\014structure_id\030\003 \001" +
+      "(\tR\013structureId\022/\n\005split\030\004 \001(\0162\031.acceler" +
+      "d.v1.DatasetSplitR\005split\0228\n\010category\030\005 \001" +
+      "(\0162\034.accelerd.v1.DatasetCategoryR\010catego" +
+      "ry\0224\n\007dialect\030\006 \001(\0162\032.accelerd.v1.Kernel" +
+      "DialectR\007dialect\022\022\n\004name\030\007 \001(\tR\004name\022\026\n\006" +
+      "source\030\010 \001(\tR\006source\022-\n\005files\030\t \003(\0132\027.ac" +
+      "celerd.v1.KernelFileR\005files\022\033\n\tbit_exact" +
+      "\030\n \001(\010R\010bitExact\022+\n\004runs\030\013 \003(\0132\027.acceler" +
+      "d.v1.DatasetRunR\004runs\"\312\002\n\nDatasetRun\0221\n\006" +
+      "device\030\001 \001(\0162\031.accelerd.v1.KernelDeviceR" +
+      "\006device\022;\n\tagreement\030\002 \001(\0162\035.accelerd.v1" +
+      ".DatasetAgreementR\tagreement\022#\n\relement_" +
+      "count\030\003 \001(\004R\014elementCount\022\'\n\017different_c" +
+      "ount\030\004 \001(\004R\016differentCount\022\"\n\rmax_ulp_er" +
+      "ror\030\005 \001(\004R\013maxUlpError\022@\n\016execution_time" +
+      "\030\006 \001(\0132\031.google.protobuf.DurationR\rexecu" +
+      "tionTime\022\030\n\007message\030\007 \001(\tR\007message*c\n\rKe" +
+      "rnelDialect\022\036\n\032KERNEL_DIALECT_UNSPECIFIE" +
+      "D\020\000\022\027\n\023KERNEL_DIALECT_WARP\020\001\022\031\n\025KERNEL_D" +
+      "IALECT_PYTHON\020\002*t\n\014KernelTarget\022\035\n\031KERNE" +
+      "L_TARGET_UNSPECIFIED\020\000\022\026\n\022KERNEL_TARGET_" +
+      "CUDA\020\001\022\026\n\022KERNEL_TARGET_WASM\020\002\022\025\n\021KERNEL" +
+      "_TARGET_PTX\020\003*\\\n\014KernelDevice\022\035\n\031KERNEL_" +
+      "DEVICE_UNSPECIFIED\020\000\022\025\n\021KERNEL_DEVICE_CP" +
+      "U\020\001\022\026\n\022KERNEL_DEVICE_CUDA\020\002*\352\001\n\017KernelFa" +
+      "ultKind\022!\n\035KERNEL_FAULT_KIND_UNSPECIFIED" +
+      "\020\000\022#\n\037KERNEL_FAULT_KIND_OUT_OF_BOUNDS\020\001\022" +
+      "&\n\"KERNEL_FAULT_KIND_DIVISION_BY_ZERO\020\002\022" +
+      "\037\n\033KERNEL_FAULT_KIND_ASSERTION\020\003\022#\n\037KERN" +
+      "EL_FAULT_KIND_INVALID_VALUE\020\004\022!\n\035KERNEL_" +
+      "FAULT_KIND_LOOP_BUDGET\020\005*\270\001\n\020BenchmarkVe" +
+      "rdict\022!\n\035BENCHMARK_VERDICT_UNSPECIFIED\020\000" +
+      "\022\034\n\030BENCHMARK_VERDICT_PASSED\020\001\022\033\n\027BENCHM" +
+      "ARK_VERDICT_FAULT\020\002\022\036\n\032BENCHMARK_VERDICT" +
+      "_MISMATCH\020\003\022&\n\"BENCHMARK_VERDICT_IMPLAUS" +
+      "IBLE_TIME\020\004*\244\001\n\rCudaParamKind\022\037\n\033CUDA_PA" +
+      "RAM_KIND_UNSPECIFIED\020\000\022\031\n\025CUDA_PARAM_KIN" +
+      "D_VALUE\020\001\022\031\n\025CUDA_PARAM_KIND_INPUT\020\002\022\032\n\026" +
+      "CUDA_PARAM_KIND_OUTPUT\020\003\022 \n\034CUDA_PARAM_K" +
+      "IND_INPUT_OUTPUT\020\004*\244\003\n\021EvaluationVerdict" +
+      "\022\"\n\036EVALUATION_VERDICT_UNSPECIFIED\020\000\022\035\n\031" +
+      "EVALUATION_VERDICT_PASSED\020\001\022$\n EVALUATIO" +
+      "N_VERDICT_COMPILE_ERROR\020\002\022#\n\037EVALUATION_" +
+      "VERDICT_NOT_LAUNCHED\020\003\022\034\n\030EVALUATION_VER" +
+      "DICT_FAULT\020\004\022\036\n\032EVALUATION_VERDICT_TIMEO" +
+      "UT\020\005\022\037\n\033EVALUATION_VERDICT_MISMATCH\020\006\022*\n" +
+      "&EVALUATION_VERDICT_OUT_OF_BOUNDS_WRITE\020" +
+      "\007\022$\n EVALUATION_VERDICT_INPUT_CHANGED\020\010\022" +
+      "\'\n#EVALUATION_VERDICT_NONDETERMINISTIC\020\t" +
+      "\022\'\n#EVALUATION_VERDICT_IMPLAUSIBLE_TIME\020" +
+      "\n*\261\003\n\017DatasetCategory\022 \n\034DATASET_CATEGOR" +
+      "Y_UNSPECIFIED\020\000\022\037\n\033DATASET_CATEGORY_ARIT" +
+      "HMETIC\020\001\022\033\n\027DATASET_CATEGORY_VECTOR\020\002\022\033\n" +
+      "\027DATASET_CATEGORY_MATRIX\020\003\022!\n\035DATASET_CA" +
+      "TEGORY_CONTROL_FLOW\020\004\022\031\n\025DATASET_CATEGOR" +
+      "Y_MATH\020\005\022\033\n\027DATASET_CATEGORY_ATOMIC\020\006\022 \n" +
+      "\034DATASET_CATEGORY_NESTED_LOOP\020\007\022&\n\"DATAS" +
+      "ET_CATEGORY_MULTI_CONDITIONAL\020\010\022\035\n\031DATAS" +
+      "ET_CATEGORY_COMBINED\020\t\022!\n\035DATASET_CATEGO" +
+      "RY_SCALAR_PARAM\020\n\022\034\n\030DATASET_CATEGORY_ST" +
+      "ENCIL\020\013\022\034\n\030DATASET_CATEGORY_BITWISE\020\014*|\n" +
+      "\014DatasetSplit\022\035\n\031DATASET_SPLIT_UNSPECIFI" +
+      "ED\020\000\022\027\n\023DATASET_SPLIT_TRAIN\020\001\022\034\n\030DATASET" +
+      "_SPLIT_VALIDATION\020\002\022\026\n\022DATASET_SPLIT_TES" +
+      "T\020\003*\313\001\n\020DatasetAgreement\022!\n\035DATASET_AGRE" +
+      "EMENT_UNSPECIFIED\020\000\022\033\n\027DATASET_AGREEMENT" +
+      "_EQUAL\020\001\022\033\n\027DATASET_AGREEMENT_CLOSE\020\002\022\037\n" +
+      "\033DATASET_AGREEMENT_DIFFERENT\020\003\022\033\n\027DATASE" +
+      "T_AGREEMENT_FAULT\020\004\022\034\n\030DATASET_AGREEMENT" +
+      "_FAILED\020\0052\345\005\n\rKernelService\022W\n\tTranslate" +
+      "\022\035.accelerd.v1.TranslateRequest\032\036.accele" +
+      "rd.v1.TranslateResponse\"\013\220\002\001\320\245$\001\330\245$\003\022Q\n\007" +
+      "Compile\022\033.accelerd.v1.CompileRequest\032\034.a" +
+      "ccelerd.v1.CompileResponse\"\013\220\002\002\320\245$\001\330\245$\003\022" +
+      "N\n\006Launch\022\032.accelerd.v1.LaunchRequest\032\033." +
+      "accelerd.v1.LaunchResponse\"\013\220\002\002\320\245$\001\330\245$\003\022" +
+      "W\n\tBenchmark\022\035.accelerd.v1.BenchmarkRequ" +
+      "est\032\036.accelerd.v1.BenchmarkResponse\"\013\220\002\002" +
+      "\320\245$\001\330\245$\003\022T\n\010Evaluate\022\034.accelerd.v1.Evalu" +
+      "ateRequest\032\035.accelerd.v1.EvaluateRespons" +
+      "e\"\013\220\002\001\320\245$\001\330\245$\003\022k\n\017GenerateDataset\022#.acce" +
+      "lerd.v1.GenerateDatasetRequest\032$.acceler" +
+      "d.v1.GenerateDatasetResponse\"\013\220\002\001\320\245$\001\330\245$" +
+      "\0010\001\022]\n\013ListKernels\022\037.accelerd.v1.ListKer" +
+      "nelsRequest\032 .accelerd.v1.ListKernelsRes" +
+      "ponse\"\013\220\002\001\320\245$\001\330\245$\001\022]\n\013EvictKernel\022\037.acce" +
+      "lerd.v1.EvictKernelRequest\032 .accelerd.v1" +
+      ".EvictKernelResponse\"\013\220\002\000\320\245$\002\330\245$\001BX\n\025io." +
+      "github.accelerd.v1P\001Z=github.com/acceler" +
+      "d/accelerd/client/go/accelerd/v1;acceler" +
+      "dv1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
@@ -632,135 +642,141 @@ public final class KernelOuterClass extends com.google.protobuf.GeneratedFile {
     internal_static_accelerd_v1_LaunchRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_accelerd_v1_LaunchRequest_descriptor,
-        new java.lang.String[] { "KernelId", "Program", "Grid", "Arguments", "Outputs", "LoopBudget", "Device", "Kernel", });
-    internal_static_accelerd_v1_KernelOutput_descriptor =
+        new java.lang.String[] { "KernelId", "Program", "Grid", "Arguments", "Outputs", "LoopBudget", "Device", "Views", "Kernel", });
+    internal_static_accelerd_v1_KernelView_descriptor =
       getDescriptor().getMessageType(16);
+    internal_static_accelerd_v1_KernelView_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
+        internal_static_accelerd_v1_KernelView_descriptor,
+        new java.lang.String[] { "Name", "Argument", "OffsetBytes", "Shape", "StridesBytes", });
+    internal_static_accelerd_v1_KernelOutput_descriptor =
+      getDescriptor().getMessageType(17);
     internal_static_accelerd_v1_KernelOutput_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_accelerd_v1_KernelOutput_descriptor,
         new java.lang.String[] { "Name", "Shape", });
     internal_static_accelerd_v1_LaunchResponse_descriptor =
-      getDescriptor().getMessageType(17);
+      getDescriptor().getMessageType(18);
     internal_static_accelerd_v1_LaunchResponse_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_accelerd_v1_LaunchResponse_descriptor,
         new java.lang.String[] { "Outputs", "Fault", "ExecutionTime", "Device", });
     internal_static_accelerd_v1_NamedTensor_descriptor =
-      getDescriptor().getMessageType(18);
+      getDescriptor().getMessageType(19);
     internal_static_accelerd_v1_NamedTensor_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_accelerd_v1_NamedTensor_descriptor,
         new java.lang.String[] { "Name", "Value", });
     internal_static_accelerd_v1_KernelFault_descriptor =
-      getDescriptor().getMessageType(19);
+      getDescriptor().getMessageType(20);
     internal_static_accelerd_v1_KernelFault_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_accelerd_v1_KernelFault_descriptor,
         new java.lang.String[] { "Kind", "Thread", "Line", "Column", "Array", "Dimension", "Index", "Extent", "Variable", });
     internal_static_accelerd_v1_BenchmarkRequest_descriptor =
-      getDescriptor().getMessageType(20);
+      getDescriptor().getMessageType(21);
     internal_static_accelerd_v1_BenchmarkRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_accelerd_v1_BenchmarkRequest_descriptor,
         new java.lang.String[] { "Launch", "Reference", "FixedArguments", "RunCount", "WarmUpCount", "Atol", "Rtol", });
     internal_static_accelerd_v1_BenchmarkResponse_descriptor =
-      getDescriptor().getMessageType(21);
+      getDescriptor().getMessageType(22);
     internal_static_accelerd_v1_BenchmarkResponse_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_accelerd_v1_BenchmarkResponse_descriptor,
         new java.lang.String[] { "Verdict", "RunTimes", "MedianTime", "P10Time", "P90Time", "ThreadCount", "ArrayBytes", "ThreadsPerSecond", "BytesPerSecond", "MinTime", "Mismatches", "Fault", "Device", "SmallOutputs", });
     internal_static_accelerd_v1_BenchmarkMismatch_descriptor =
-      getDescriptor().getMessageType(22);
+      getDescriptor().getMessageType(23);
     internal_static_accelerd_v1_BenchmarkMismatch_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_accelerd_v1_BenchmarkMismatch_descriptor,
         new java.lang.String[] { "Output", "Run", "FailedCount", "Index", "Actual", "Expected", });
     internal_static_accelerd_v1_SmallOutput_descriptor =
-      getDescriptor().getMessageType(23);
+      getDescriptor().getMessageType(24);
     internal_static_accelerd_v1_SmallOutput_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_accelerd_v1_SmallOutput_descriptor,
         new java.lang.String[] { "Output", "Atol", "MaxNorm", "MaxNormRtol", });
     internal_static_accelerd_v1_ListKernelsRequest_descriptor =
-      getDescriptor().getMessageType(24);
+      getDescriptor().getMessageType(25);
     internal_static_accelerd_v1_ListKernelsRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_accelerd_v1_ListKernelsRequest_descriptor,
         new java.lang.String[] { });
     internal_static_accelerd_v1_ListKernelsResponse_descriptor =
-      getDescriptor().getMessageType(25);
+      getDescriptor().getMessageType(26);
     internal_static_accelerd_v1_ListKernelsResponse_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_accelerd_v1_ListKernelsResponse_descriptor,
         new java.lang.String[] { "Kernels", });
     internal_static_accelerd_v1_EvictKernelRequest_descriptor =
-      getDescriptor().getMessageType(26);
+      getDescriptor().getMessageType(27);
     internal_static_accelerd_v1_EvictKernelRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_accelerd_v1_EvictKernelRequest_descriptor,
         new java.lang.String[] { "KernelId", });
     internal_static_accelerd_v1_EvictKernelResponse_descriptor =
-      getDescriptor().getMessageType(27);
+      getDescriptor().getMessageType(28);
     internal_static_accelerd_v1_EvictKernelResponse_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_accelerd_v1_EvictKernelResponse_descriptor,
         new java.lang.String[] { });
     internal_static_accelerd_v1_EvaluateRequest_descriptor =
-      getDescriptor().getMessageType(28);
+      getDescriptor().getMessageType(29);
     internal_static_accelerd_v1_EvaluateRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_accelerd_v1_EvaluateRequest_descriptor,
         new java.lang.String[] { "Subject", "Arguments", "Reference", "Expected", "FixedArguments", "RunCount", "WarmUpCount", "Atol", "Rtol", "LaunchTimeout", "Expectation", });
     internal_static_accelerd_v1_CudaSubject_descriptor =
-      getDescriptor().getMessageType(29);
+      getDescriptor().getMessageType(30);
     internal_static_accelerd_v1_CudaSubject_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_accelerd_v1_CudaSubject_descriptor,
         new java.lang.String[] { "Source", "Entry", "Params", "Grid", "Block", "DynamicSharedMemoryBytes", });
     internal_static_accelerd_v1_CudaParam_descriptor =
-      getDescriptor().getMessageType(30);
+      getDescriptor().getMessageType(31);
     internal_static_accelerd_v1_CudaParam_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_accelerd_v1_CudaParam_descriptor,
         new java.lang.String[] { "Name", "Dtype", "Kind", "Shape", });
     internal_static_accelerd_v1_EvaluationReference_descriptor =
-      getDescriptor().getMessageType(31);
+      getDescriptor().getMessageType(32);
     internal_static_accelerd_v1_EvaluationReference_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_accelerd_v1_EvaluationReference_descriptor,
         new java.lang.String[] { "Program", "Grid", });
     internal_static_accelerd_v1_ExpectedOutputs_descriptor =
-      getDescriptor().getMessageType(32);
+      getDescriptor().getMessageType(33);
     internal_static_accelerd_v1_ExpectedOutputs_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_accelerd_v1_ExpectedOutputs_descriptor,
         new java.lang.String[] { "Outputs", });
     internal_static_accelerd_v1_EvaluateResponse_descriptor =
-      getDescriptor().getMessageType(33);
+      getDescriptor().getMessageType(34);
     internal_static_accelerd_v1_EvaluateResponse_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_accelerd_v1_EvaluateResponse_descriptor,
         new java.lang.String[] { "Verdict", "Message", "CompilerLog", "Run", "Param", "Resources", "RunTimes", "MedianTime", "P10Time", "P90Time", "MinTime", "Mismatches", "BitExactRepeat", "ArrayBytes", "Arch", "SmallOutputs", });
     internal_static_accelerd_v1_GenerateDatasetRequest_descriptor =
-      getDescriptor().getMessageType(34);
+      getDescriptor().getMessageType(35);
     internal_static_accelerd_v1_GenerateDatasetRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_accelerd_v1_GenerateDatasetRequest_descriptor,
         new java.lang.String[] { "PairCount", "Seed", "Categories", "Dialects", "FirstIndex", "ValidationPercent", "TestPercent", "Targets", "Device", });
     internal_static_accelerd_v1_GenerateDatasetResponse_descriptor =
-      getDescriptor().getMessageType(35);
+      getDescriptor().getMessageType(36);
     internal_static_accelerd_v1_GenerateDatasetResponse_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_accelerd_v1_GenerateDatasetResponse_descriptor,
         new java.lang.String[] { "Pair", });
     internal_static_accelerd_v1_DatasetPair_descriptor =
-      getDescriptor().getMessageType(36);
+      getDescriptor().getMessageType(37);
     internal_static_accelerd_v1_DatasetPair_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_accelerd_v1_DatasetPair_descriptor,
         new java.lang.String[] { "Index", "Id", "StructureId", "Split", "Category", "Dialect", "Name", "Source", "Files", "BitExact", "Runs", });
     internal_static_accelerd_v1_DatasetRun_descriptor =
-      getDescriptor().getMessageType(37);
+      getDescriptor().getMessageType(38);
     internal_static_accelerd_v1_DatasetRun_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_accelerd_v1_DatasetRun_descriptor,

@@ -36,6 +36,7 @@ private static final long serialVersionUID = 0L;
     arguments_ = java.util.Collections.emptyList();
     outputs_ = java.util.Collections.emptyList();
     device_ = 0;
+    views_ = java.util.Collections.emptyList();
   }
 
   public static final com.google.protobuf.Descriptors.Descriptor
@@ -428,6 +429,67 @@ private static final long serialVersionUID = 0L;
     return result == null ? io.github.accelerd.v1.KernelDevice.UNRECOGNIZED : result;
   }
 
+  public static final int VIEWS_FIELD_NUMBER = 8;
+  @SuppressWarnings("serial")
+  private java.util.List<io.github.accelerd.v1.KernelView> views_;
+  /**
+   * <pre>
+   * Parameters that share memory with an argument: what the kernel writes to one it reads from the other.
+   * </pre>
+   *
+   * <code>repeated .accelerd.v1.KernelView views = 8 [json_name = "views"];</code>
+   */
+  @java.lang.Override
+  public java.util.List<io.github.accelerd.v1.KernelView> getViewsList() {
+    return views_;
+  }
+  /**
+   * <pre>
+   * Parameters that share memory with an argument: what the kernel writes to one it reads from the other.
+   * </pre>
+   *
+   * <code>repeated .accelerd.v1.KernelView views = 8 [json_name = "views"];</code>
+   */
+  @java.lang.Override
+  public java.util.List<? extends io.github.accelerd.v1.KernelViewOrBuilder> 
+      getViewsOrBuilderList() {
+    return views_;
+  }
+  /**
+   * <pre>
+   * Parameters that share memory with an argument: what the kernel writes to one it reads from the other.
+   * </pre>
+   *
+   * <code>repeated .accelerd.v1.KernelView views = 8 [json_name = "views"];</code>
+   */
+  @java.lang.Override
+  public int getViewsCount() {
+    return views_.size();
+  }
+  /**
+   * <pre>
+   * Parameters that share memory with an argument: what the kernel writes to one it reads from the other.
+   * </pre>
+   *
+   * <code>repeated .accelerd.v1.KernelView views = 8 [json_name = "views"];</code>
+   */
+  @java.lang.Override
+  public io.github.accelerd.v1.KernelView getViews(int index) {
+    return views_.get(index);
+  }
+  /**
+   * <pre>
+   * Parameters that share memory with an argument: what the kernel writes to one it reads from the other.
+   * </pre>
+   *
+   * <code>repeated .accelerd.v1.KernelView views = 8 [json_name = "views"];</code>
+   */
+  @java.lang.Override
+  public io.github.accelerd.v1.KernelViewOrBuilder getViewsOrBuilder(
+      int index) {
+    return views_.get(index);
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -467,6 +529,9 @@ private static final long serialVersionUID = 0L;
     }
     if (device_ != io.github.accelerd.v1.KernelDevice.KERNEL_DEVICE_UNSPECIFIED.getNumber()) {
       output.writeEnum(7, device_);
+    }
+    for (int i = 0; i < views_.size(); i++) {
+      output.writeMessage(8, views_.get(i));
     }
     getUnknownFields().writeTo(output);
   }
@@ -514,6 +579,10 @@ private static final long serialVersionUID = 0L;
       size += com.google.protobuf.CodedOutputStream
         .computeEnumSize(7, device_);
     }
+    for (int i = 0; i < views_.size(); i++) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(8, views_.get(i));
+    }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
     return size;
@@ -541,6 +610,8 @@ private static final long serialVersionUID = 0L;
           != other.getLoopBudget()) return false;
     }
     if (device_ != other.device_) return false;
+    if (!getViewsList()
+        .equals(other.getViewsList())) return false;
     if (!getKernelCase().equals(other.getKernelCase())) return false;
     switch (kernelCase_) {
       case 1:
@@ -584,6 +655,10 @@ private static final long serialVersionUID = 0L;
     }
     hash = (37 * hash) + DEVICE_FIELD_NUMBER;
     hash = (53 * hash) + device_;
+    if (getViewsCount() > 0) {
+      hash = (37 * hash) + VIEWS_FIELD_NUMBER;
+      hash = (53 * hash) + getViewsList().hashCode();
+    }
     switch (kernelCase_) {
       case 1:
         hash = (37 * hash) + KERNEL_ID_FIELD_NUMBER;
@@ -751,6 +826,13 @@ private static final long serialVersionUID = 0L;
       bitField0_ = (bitField0_ & ~0x00000010);
       loopBudget_ = 0L;
       device_ = 0;
+      if (viewsBuilder_ == null) {
+        views_ = java.util.Collections.emptyList();
+      } else {
+        views_ = null;
+        viewsBuilder_.clear();
+      }
+      bitField0_ = (bitField0_ & ~0x00000080);
       kernelCase_ = 0;
       kernel_ = null;
       return this;
@@ -804,6 +886,15 @@ private static final long serialVersionUID = 0L;
         result.outputs_ = outputs_;
       } else {
         result.outputs_ = outputsBuilder_.build();
+      }
+      if (viewsBuilder_ == null) {
+        if (((bitField0_ & 0x00000080) != 0)) {
+          views_ = java.util.Collections.unmodifiableList(views_);
+          bitField0_ = (bitField0_ & ~0x00000080);
+        }
+        result.views_ = views_;
+      } else {
+        result.views_ = viewsBuilder_.build();
       }
     }
 
@@ -914,6 +1005,32 @@ private static final long serialVersionUID = 0L;
       if (other.device_ != 0) {
         setDeviceValue(other.getDeviceValue());
       }
+      if (viewsBuilder_ == null) {
+        if (!other.views_.isEmpty()) {
+          if (views_.isEmpty()) {
+            views_ = other.views_;
+            bitField0_ = (bitField0_ & ~0x00000080);
+          } else {
+            ensureViewsIsMutable();
+            views_.addAll(other.views_);
+          }
+          onChanged();
+        }
+      } else {
+        if (!other.views_.isEmpty()) {
+          if (viewsBuilder_.isEmpty()) {
+            viewsBuilder_.dispose();
+            viewsBuilder_ = null;
+            views_ = other.views_;
+            bitField0_ = (bitField0_ & ~0x00000080);
+            viewsBuilder_ = 
+              com.google.protobuf.GeneratedMessage.alwaysUseFieldBuilders ?
+                 internalGetViewsFieldBuilder() : null;
+          } else {
+            viewsBuilder_.addAllMessages(other.views_);
+          }
+        }
+      }
       switch (other.getKernelCase()) {
         case KERNEL_ID: {
           kernelCase_ = 1;
@@ -1020,6 +1137,19 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000040;
               break;
             } // case 56
+            case 66: {
+              io.github.accelerd.v1.KernelView m =
+                  input.readMessage(
+                      io.github.accelerd.v1.KernelView.parser(),
+                      extensionRegistry);
+              if (viewsBuilder_ == null) {
+                ensureViewsIsMutable();
+                views_.add(m);
+              } else {
+                viewsBuilder_.addMessage(m);
+              }
+              break;
+            } // case 66
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -2244,6 +2374,318 @@ private static final long serialVersionUID = 0L;
       device_ = 0;
       onChanged();
       return this;
+    }
+
+    private java.util.List<io.github.accelerd.v1.KernelView> views_ =
+      java.util.Collections.emptyList();
+    private void ensureViewsIsMutable() {
+      if (!((bitField0_ & 0x00000080) != 0)) {
+        views_ = new java.util.ArrayList<io.github.accelerd.v1.KernelView>(views_);
+        bitField0_ |= 0x00000080;
+       }
+    }
+
+    private com.google.protobuf.RepeatedFieldBuilder<
+        io.github.accelerd.v1.KernelView, io.github.accelerd.v1.KernelView.Builder, io.github.accelerd.v1.KernelViewOrBuilder> viewsBuilder_;
+
+    /**
+     * <pre>
+     * Parameters that share memory with an argument: what the kernel writes to one it reads from the other.
+     * </pre>
+     *
+     * <code>repeated .accelerd.v1.KernelView views = 8 [json_name = "views"];</code>
+     */
+    public java.util.List<io.github.accelerd.v1.KernelView> getViewsList() {
+      if (viewsBuilder_ == null) {
+        return java.util.Collections.unmodifiableList(views_);
+      } else {
+        return viewsBuilder_.getMessageList();
+      }
+    }
+    /**
+     * <pre>
+     * Parameters that share memory with an argument: what the kernel writes to one it reads from the other.
+     * </pre>
+     *
+     * <code>repeated .accelerd.v1.KernelView views = 8 [json_name = "views"];</code>
+     */
+    public int getViewsCount() {
+      if (viewsBuilder_ == null) {
+        return views_.size();
+      } else {
+        return viewsBuilder_.getCount();
+      }
+    }
+    /**
+     * <pre>
+     * Parameters that share memory with an argument: what the kernel writes to one it reads from the other.
+     * </pre>
+     *
+     * <code>repeated .accelerd.v1.KernelView views = 8 [json_name = "views"];</code>
+     */
+    public io.github.accelerd.v1.KernelView getViews(int index) {
+      if (viewsBuilder_ == null) {
+        return views_.get(index);
+      } else {
+        return viewsBuilder_.getMessage(index);
+      }
+    }
+    /**
+     * <pre>
+     * Parameters that share memory with an argument: what the kernel writes to one it reads from the other.
+     * </pre>
+     *
+     * <code>repeated .accelerd.v1.KernelView views = 8 [json_name = "views"];</code>
+     */
+    public Builder setViews(
+        int index, io.github.accelerd.v1.KernelView value) {
+      if (viewsBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        ensureViewsIsMutable();
+        views_.set(index, value);
+        onChanged();
+      } else {
+        viewsBuilder_.setMessage(index, value);
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Parameters that share memory with an argument: what the kernel writes to one it reads from the other.
+     * </pre>
+     *
+     * <code>repeated .accelerd.v1.KernelView views = 8 [json_name = "views"];</code>
+     */
+    public Builder setViews(
+        int index, io.github.accelerd.v1.KernelView.Builder builderForValue) {
+      if (viewsBuilder_ == null) {
+        ensureViewsIsMutable();
+        views_.set(index, builderForValue.build());
+        onChanged();
+      } else {
+        viewsBuilder_.setMessage(index, builderForValue.build());
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Parameters that share memory with an argument: what the kernel writes to one it reads from the other.
+     * </pre>
+     *
+     * <code>repeated .accelerd.v1.KernelView views = 8 [json_name = "views"];</code>
+     */
+    public Builder addViews(io.github.accelerd.v1.KernelView value) {
+      if (viewsBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        ensureViewsIsMutable();
+        views_.add(value);
+        onChanged();
+      } else {
+        viewsBuilder_.addMessage(value);
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Parameters that share memory with an argument: what the kernel writes to one it reads from the other.
+     * </pre>
+     *
+     * <code>repeated .accelerd.v1.KernelView views = 8 [json_name = "views"];</code>
+     */
+    public Builder addViews(
+        int index, io.github.accelerd.v1.KernelView value) {
+      if (viewsBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        ensureViewsIsMutable();
+        views_.add(index, value);
+        onChanged();
+      } else {
+        viewsBuilder_.addMessage(index, value);
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Parameters that share memory with an argument: what the kernel writes to one it reads from the other.
+     * </pre>
+     *
+     * <code>repeated .accelerd.v1.KernelView views = 8 [json_name = "views"];</code>
+     */
+    public Builder addViews(
+        io.github.accelerd.v1.KernelView.Builder builderForValue) {
+      if (viewsBuilder_ == null) {
+        ensureViewsIsMutable();
+        views_.add(builderForValue.build());
+        onChanged();
+      } else {
+        viewsBuilder_.addMessage(builderForValue.build());
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Parameters that share memory with an argument: what the kernel writes to one it reads from the other.
+     * </pre>
+     *
+     * <code>repeated .accelerd.v1.KernelView views = 8 [json_name = "views"];</code>
+     */
+    public Builder addViews(
+        int index, io.github.accelerd.v1.KernelView.Builder builderForValue) {
+      if (viewsBuilder_ == null) {
+        ensureViewsIsMutable();
+        views_.add(index, builderForValue.build());
+        onChanged();
+      } else {
+        viewsBuilder_.addMessage(index, builderForValue.build());
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Parameters that share memory with an argument: what the kernel writes to one it reads from the other.
+     * </pre>
+     *
+     * <code>repeated .accelerd.v1.KernelView views = 8 [json_name = "views"];</code>
+     */
+    public Builder addAllViews(
+        java.lang.Iterable<? extends io.github.accelerd.v1.KernelView> values) {
+      if (viewsBuilder_ == null) {
+        ensureViewsIsMutable();
+        com.google.protobuf.AbstractMessageLite.Builder.addAll(
+            values, views_);
+        onChanged();
+      } else {
+        viewsBuilder_.addAllMessages(values);
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Parameters that share memory with an argument: what the kernel writes to one it reads from the other.
+     * </pre>
+     *
+     * <code>repeated .accelerd.v1.KernelView views = 8 [json_name = "views"];</code>
+     */
+    public Builder clearViews() {
+      if (viewsBuilder_ == null) {
+        views_ = java.util.Collections.emptyList();
+        bitField0_ = (bitField0_ & ~0x00000080);
+        onChanged();
+      } else {
+        viewsBuilder_.clear();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Parameters that share memory with an argument: what the kernel writes to one it reads from the other.
+     * </pre>
+     *
+     * <code>repeated .accelerd.v1.KernelView views = 8 [json_name = "views"];</code>
+     */
+    public Builder removeViews(int index) {
+      if (viewsBuilder_ == null) {
+        ensureViewsIsMutable();
+        views_.remove(index);
+        onChanged();
+      } else {
+        viewsBuilder_.remove(index);
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Parameters that share memory with an argument: what the kernel writes to one it reads from the other.
+     * </pre>
+     *
+     * <code>repeated .accelerd.v1.KernelView views = 8 [json_name = "views"];</code>
+     */
+    public io.github.accelerd.v1.KernelView.Builder getViewsBuilder(
+        int index) {
+      return internalGetViewsFieldBuilder().getBuilder(index);
+    }
+    /**
+     * <pre>
+     * Parameters that share memory with an argument: what the kernel writes to one it reads from the other.
+     * </pre>
+     *
+     * <code>repeated .accelerd.v1.KernelView views = 8 [json_name = "views"];</code>
+     */
+    public io.github.accelerd.v1.KernelViewOrBuilder getViewsOrBuilder(
+        int index) {
+      if (viewsBuilder_ == null) {
+        return views_.get(index);  } else {
+        return viewsBuilder_.getMessageOrBuilder(index);
+      }
+    }
+    /**
+     * <pre>
+     * Parameters that share memory with an argument: what the kernel writes to one it reads from the other.
+     * </pre>
+     *
+     * <code>repeated .accelerd.v1.KernelView views = 8 [json_name = "views"];</code>
+     */
+    public java.util.List<? extends io.github.accelerd.v1.KernelViewOrBuilder> 
+         getViewsOrBuilderList() {
+      if (viewsBuilder_ != null) {
+        return viewsBuilder_.getMessageOrBuilderList();
+      } else {
+        return java.util.Collections.unmodifiableList(views_);
+      }
+    }
+    /**
+     * <pre>
+     * Parameters that share memory with an argument: what the kernel writes to one it reads from the other.
+     * </pre>
+     *
+     * <code>repeated .accelerd.v1.KernelView views = 8 [json_name = "views"];</code>
+     */
+    public io.github.accelerd.v1.KernelView.Builder addViewsBuilder() {
+      return internalGetViewsFieldBuilder().addBuilder(
+          io.github.accelerd.v1.KernelView.getDefaultInstance());
+    }
+    /**
+     * <pre>
+     * Parameters that share memory with an argument: what the kernel writes to one it reads from the other.
+     * </pre>
+     *
+     * <code>repeated .accelerd.v1.KernelView views = 8 [json_name = "views"];</code>
+     */
+    public io.github.accelerd.v1.KernelView.Builder addViewsBuilder(
+        int index) {
+      return internalGetViewsFieldBuilder().addBuilder(
+          index, io.github.accelerd.v1.KernelView.getDefaultInstance());
+    }
+    /**
+     * <pre>
+     * Parameters that share memory with an argument: what the kernel writes to one it reads from the other.
+     * </pre>
+     *
+     * <code>repeated .accelerd.v1.KernelView views = 8 [json_name = "views"];</code>
+     */
+    public java.util.List<io.github.accelerd.v1.KernelView.Builder> 
+         getViewsBuilderList() {
+      return internalGetViewsFieldBuilder().getBuilderList();
+    }
+    private com.google.protobuf.RepeatedFieldBuilder<
+        io.github.accelerd.v1.KernelView, io.github.accelerd.v1.KernelView.Builder, io.github.accelerd.v1.KernelViewOrBuilder> 
+        internalGetViewsFieldBuilder() {
+      if (viewsBuilder_ == null) {
+        viewsBuilder_ = new com.google.protobuf.RepeatedFieldBuilder<
+            io.github.accelerd.v1.KernelView, io.github.accelerd.v1.KernelView.Builder, io.github.accelerd.v1.KernelViewOrBuilder>(
+                views_,
+                ((bitField0_ & 0x00000080) != 0),
+                getParentForChildren(),
+                isClean());
+        views_ = null;
+      }
+      return viewsBuilder_;
     }
 
     // @@protoc_insertion_point(builder_scope:accelerd.v1.LaunchRequest)

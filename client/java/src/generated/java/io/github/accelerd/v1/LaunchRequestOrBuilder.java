@@ -231,5 +231,49 @@ public interface LaunchRequestOrBuilder extends
    */
   io.github.accelerd.v1.KernelDevice getDevice();
 
+  /**
+   * <pre>
+   * Parameters that share memory with an argument: what the kernel writes to one it reads from the other.
+   * </pre>
+   *
+   * <code>repeated .accelerd.v1.KernelView views = 8 [json_name = "views"];</code>
+   */
+  java.util.List<io.github.accelerd.v1.KernelView> 
+      getViewsList();
+  /**
+   * <pre>
+   * Parameters that share memory with an argument: what the kernel writes to one it reads from the other.
+   * </pre>
+   *
+   * <code>repeated .accelerd.v1.KernelView views = 8 [json_name = "views"];</code>
+   */
+  io.github.accelerd.v1.KernelView getViews(int index);
+  /**
+   * <pre>
+   * Parameters that share memory with an argument: what the kernel writes to one it reads from the other.
+   * </pre>
+   *
+   * <code>repeated .accelerd.v1.KernelView views = 8 [json_name = "views"];</code>
+   */
+  int getViewsCount();
+  /**
+   * <pre>
+   * Parameters that share memory with an argument: what the kernel writes to one it reads from the other.
+   * </pre>
+   *
+   * <code>repeated .accelerd.v1.KernelView views = 8 [json_name = "views"];</code>
+   */
+  java.util.List<? extends io.github.accelerd.v1.KernelViewOrBuilder> 
+      getViewsOrBuilderList();
+  /**
+   * <pre>
+   * Parameters that share memory with an argument: what the kernel writes to one it reads from the other.
+   * </pre>
+   *
+   * <code>repeated .accelerd.v1.KernelView views = 8 [json_name = "views"];</code>
+   */
+  io.github.accelerd.v1.KernelViewOrBuilder getViewsOrBuilder(
+      int index);
+
   io.github.accelerd.v1.LaunchRequest.KernelCase getKernelCase();
 }
