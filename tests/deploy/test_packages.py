@@ -184,3 +184,12 @@ def test_the_documentation_names_the_packages_and_architectures(release):
     assert f"{', '.join(capabilities[:-1])} and {capabilities[-1]}" in text
     assert f"accelerd_{release.debian_version()}_amd64.deb" in text
     assert f"accelerd-{release.version()}-x86_64-unknown-linux-gnu.tar.gz" in text
+
+
+def test_the_java_client_has_the_version_of_the_release_and_the_libraries_of_its_generators(release):
+    project = (ROOT / "client/java/pom.xml").read_text()
+    assert f"<artifactId>accelerd</artifactId>\n  <version>{release.version()}</version>" in project
+    generators = (ROOT / "client/generate.py").read_text()
+    for name in ("protobuf", "grpc"):
+        (version,) = re.findall(rf"<{name}.version>(.+)</{name}.version>", project)
+        assert f'.{name}", "{version}")' in generators
