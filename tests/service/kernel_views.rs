@@ -69,7 +69,7 @@ async fn one_array_that_is_passed_twice_is_one() {
 #[tokio::test]
 async fn views_have_other_elements_of_the_same_memory() {
     let server = server(|_| {}).await;
-    let points: Vec<f32> = (0_u8..40).map(|x| f32::from(x * x % 23) / 4.0).collect();
+    let points: Vec<f32> = (0_u16..40).map(|x| f32::from(x * x % 23) / 4.0).collect();
     let flat = v1::KernelView { shape: vec![40], strides_bytes: vec![4], ..view("x", "p") };
     let arrays = vec![argument("p", tensor(&[20, 2], &points))];
     let request = launch_on(APART, 10, arrays, &[view("q", "p"), flat]);
