@@ -124,7 +124,7 @@ const FOREIGN: [i64; 94] = [
     // Changes of files and folders.
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
-    libc::SYS_fchmodat2,
+    FCHMODAT2,
     libc::SYS_fchown,
     libc::SYS_fchownat,
     libc::SYS_setxattr,
@@ -175,6 +175,9 @@ const FOREIGN: [i64; 94] = [
     libc::SYS_kexec_load,
 ];
 
+/// `fchmodat2`, whose number is the same on all architectures; `libc` lacks it on AArch64.
+const FCHMODAT2: i64 = 452;
+
 /// Those of `FOREIGN` that only older architectures have.
 #[cfg(target_arch = "x86_64")]
 const FOREIGN_LEGACY: [i64; 20] = [
@@ -199,7 +202,10 @@ const FOREIGN_LEGACY: [i64; 20] = [
     libc::SYS_modify_ldt,
     libc::SYS_kexec_file_load,
 ];
-#[cfg(not(target_arch = "x86_64"))]
+/// The first is `renameat`, which `libc` lacks here.
+#[cfg(target_arch = "aarch64")]
+const FOREIGN_LEGACY: [i64; 2] = [38, libc::SYS_kexec_file_load];
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const FOREIGN_LEGACY: [i64; 0] = [];
 
 /// Calls whose arguments lie in memory, where a filter cannot read them. Callers fall back to older calls.
