@@ -48,7 +48,7 @@ func (c *Client) CreateCollection(ctx context.Context, name string, options *Col
 		request.TextField = options.TextField
 		request.Durability = options.Durability
 		// Daemons of earlier versions know only this field.
-		request.Durable = options.Durability == Log
+		request.Durable = options.Durability == DurabilityLog
 		request.DocumentPromptName = options.DocumentPromptName
 		request.DocumentPrompt = options.DocumentPrompt
 		request.QueryPromptName = options.QueryPromptName

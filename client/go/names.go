@@ -22,7 +22,7 @@ type (
 	CompiledKernel = pb.Kernel
 	// Policy says which elements of two tensors count as equal.
 	Policy = pb.ComparisonPolicy
-	// Tolerance is a rule of a policy; see Exact, Close, Ulps and MaxNorm.
+	// Tolerance is a rule of a policy; see [Exactly], [Within], [WithinULPs] and [WithinMaxNorm].
 	Tolerance = pb.Tolerance
 	// Comparison says whether outputs pass, and how they differ.
 	Comparison = pb.CompareOutputsResponse
@@ -63,10 +63,10 @@ const (
 // Durability says whether a collection survives a restart.
 type Durability = pb.Durability
 
-// The durabilities. Unset means Log if the daemon has a data folder.
+// The durabilities. Unset means DurabilityLog if the daemon has a data folder.
 const (
-	InMemory = pb.Durability_DURABILITY_MEMORY
-	Log      = pb.Durability_DURABILITY_LOG
+	DurabilityMemory = pb.Durability_DURABILITY_MEMORY
+	DurabilityLog    = pb.Durability_DURABILITY_LOG
 )
 
 // Fusion combines the ranks of vectors and words in a hybrid search.
@@ -143,8 +143,8 @@ type Dialect = pb.KernelDialect
 
 // The dialects.
 const (
-	Warp   = pb.KernelDialect_KERNEL_DIALECT_WARP
-	Python = pb.KernelDialect_KERNEL_DIALECT_PYTHON
+	DialectWarp   = pb.KernelDialect_KERNEL_DIALECT_WARP
+	DialectPython = pb.KernelDialect_KERNEL_DIALECT_PYTHON
 )
 
 // KernelDevice says where a kernel runs.

@@ -143,10 +143,15 @@ func (c *Collection) upsertParts(ctx context.Context, points Points) (Upserted, 
 	ctx, cancel := c.client.conn.withDeadline(ctx)
 	defer cancel()
 	one := func(yield func(Points) bool) { yield(points) }
+	var total Upserted
 	for written, err := range c.UpsertMany(ctx, one) {
-		return written, err
+		if err != nil {
+			return total, err
+		}
+		total.Inserted += written.Inserted
+		total.Updated += written.Updated
 	}
-	return Upserted{}, nil
+	return total, nil
 }
 
 // UpsertMany writes batches of points of any size over a stream, several at once. It returns the result of each batch, in order, and ends
