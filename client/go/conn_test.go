@@ -384,7 +384,7 @@ func TestMorePointsThanAMessageAreWrittenInParts(t *testing.T) {
 		points.IDs.Numbers = append(points.IDs.Numbers, id)
 	}
 	written, err := client.Collection("code").Upsert(t.Context(), points)
-	if err != nil || written.Inserted != 100 || len(daemon.received[0]) != 3 {
+	if err != nil || written.Inserted != 100 || len(daemon.received[0]) != 4 {
 		t.Errorf("%+v, %v, received %v", written, err, daemon.received)
 	}
 }
