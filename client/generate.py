@@ -2,7 +2,8 @@
 
 proto/buf.gen.yaml lists the plugins of each language with their options and folders. The languages are the first components of these
 folders: go, java, typescript; without arguments, all of them that have a folder here. --check writes nothing and fails if the committed
-code differs; --output writes to another folder than client/. Needs buf, PyYAML and, for the language, go, npx or jgo: all from tests/requirements.txt. Plugins stay in target/generate.
+code differs; --output writes to another folder than client/. Needs buf, PyYAML and, for the language, go, npx or jgo: all from
+tests/requirements.txt. Plugins stay in target/generate.
 """
 
 import argparse

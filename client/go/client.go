@@ -24,8 +24,9 @@ type Client struct {
 	devices      pb.DeviceServiceClient
 }
 
-// New returns a client of the daemon at a target: host:port, http://host:port, https://host:port or unix:/path, or several of them, separated
-// by commas, between which calls take turns. An empty target means that of the environment variable ACCELERD_SERVER, or localhost:7433.
+// New returns a client of the daemon at a target: host:port, http://host:port, https://host:port or unix:/path, or several of them,
+// separated by commas, between which calls take turns. An empty target means that of the environment variable ACCELERD_SERVER, or
+// localhost:7433.
 //
 // A target with https:// uses TLS, as do [WithCA], [WithClientCertificate] and [WithTLSConfig]; others use plaintext.
 func New(target string, list ...Option) (*Client, error) {

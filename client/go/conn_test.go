@@ -153,16 +153,7 @@ func serve(t *testing.T, daemon *fakeDaemon, options ...Option) *Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := grpc.NewServer()
-	pb.RegisterEmbedServiceServer(server, daemon)
-	pb.RegisterSimilarityServiceServer(server, daemon)
-	pb.RegisterTensorServiceServer(server, daemon)
-	go func() {
-		if err := server.Serve(listener); err != nil {
-			t.Error(err)
-		}
-	}()
-	t.Cleanup(server.Stop)
+	listen(t, listener, daemon)
 	client, err := New(listener.Addr().String(), options...)
 	if err != nil {
 		t.Fatal(err)

@@ -120,7 +120,8 @@ func (c *Client) EmbedStream(ctx context.Context, batches iter.Seq[[]string], op
 	requests := numbered(batches, func(sequence uint64, texts []string) (*pb.EmbedStreamRequest, error) {
 		return &pb.EmbedStreamRequest{Sequence: sequence, Embed: options.ofTexts(texts)}, nil
 	})
-	responses := resume(ctx, c, pb.EmbedService_EmbedStream_FullMethodName, inAnyOrder, pb.NewEmbedServiceClient(c.connections).EmbedStream, requests)
+	open := pb.NewEmbedServiceClient(c.connections).EmbedStream
+	responses := resume(ctx, c, pb.EmbedService_EmbedStream_FullMethodName, inAnyOrder, open, requests)
 	return mapped(responses, func(response *pb.EmbedStreamResponse) (EmbedOutcome, error) {
 		outcome := EmbedOutcome{Sequence: int(response.GetSequence())}
 		if failed := response.GetError(); failed != nil {

@@ -88,7 +88,8 @@ func WithMaxMessageBytes(size int) Option {
 	}
 }
 
-// WithConnections opens several connections to each daemon, between which calls take turns. The daemon serves each connection on one thread.
+// WithConnections opens several connections to each daemon, between which calls take turns. The daemon serves each connection on one
+// thread.
 func WithConnections(count int) Option {
 	return func(settings *options) error {
 		settings.connections = count
@@ -96,8 +97,8 @@ func WithConnections(count int) Option {
 	}
 }
 
-// WithToken sets the bearer token, by default that of the environment variable ACCELERD_TOKEN. It is sent only over TLS, to a Unix socket or
-// to this machine.
+// WithToken sets the bearer token, by default that of the environment variable ACCELERD_TOKEN. It is sent only over TLS, to a Unix socket
+// or to this machine.
 func WithToken(token string) Option {
 	return func(settings *options) error {
 		settings.token = token
@@ -114,7 +115,8 @@ func WithPlaintextToken() Option {
 }
 
 // WithTLSConfig sets the configuration of TLS, which is used for all targets but those with http://. An https:// target needs none: it
-// trusts the system's authorities, or those in the PEM file of the environment variable ACCELERD_TLS_CA.
+// trusts the system's authorities, or those in the PEM file of the environment variable ACCELERD_TLS_CA. Options of TLS after this one change
+// a copy of the configuration.
 func WithTLSConfig(config *tls.Config) Option {
 	return func(settings *options) error {
 		settings.tls = config.Clone()

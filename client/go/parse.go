@@ -144,7 +144,8 @@ func (c *Client) ParseStream(ctx context.Context, batches iter.Seq[[][]byte], op
 		sources.store(sequence, batch)
 		return &pb.ParseStreamRequest{Sequence: sequence, Parse: options.request(batch)}, nil
 	})
-	responses := resume(ctx, c, pb.ParseService_ParseStream_FullMethodName, inAnyOrder, pb.NewParseServiceClient(c.connections).ParseStream, requests)
+	open := pb.NewParseServiceClient(c.connections).ParseStream
+	responses := resume(ctx, c, pb.ParseService_ParseStream_FullMethodName, inAnyOrder, open, requests)
 	return mapped(responses, func(response *pb.ParseStreamResponse) (ParseOutcome, error) {
 		batch := sources.take(response.GetSequence())
 		outcome := ParseOutcome{Sequence: int(response.GetSequence())}

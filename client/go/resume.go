@@ -63,7 +63,8 @@ type sentMessages[Req any] struct {
 
 	mutex sync.Mutex
 	kept  map[uint64]*Req
-	// answered are those of ordered messages that follow one without a response.
+	// first is the first of ordered messages without a response, and answered are those after it that have one.
+	first    uint64
 	answered map[uint64]bool
 	count    uint64
 	hasEnded bool
@@ -129,12 +130,9 @@ func (s *sentMessages[Req]) onResponse(sequence uint64) (bool, error) {
 	}
 	isNew := !s.answered[sequence]
 	s.answered[sequence] = true
-	for _, first := range slices.Sorted(maps.Keys(s.kept)) {
-		if !s.answered[first] {
-			break
-		}
-		delete(s.kept, first)
-		delete(s.answered, first)
+	for ; s.answered[s.first]; s.first++ {
+		delete(s.kept, s.first)
+		delete(s.answered, s.first)
 	}
 	return isNew, nil
 }

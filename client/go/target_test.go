@@ -34,10 +34,11 @@ func TestTargetsAreAddressesWithOrWithoutAScheme(t *testing.T) {
 }
 
 func TestTargetsThatCannotBeAreRefused(t *testing.T) {
-	for _, text := range []string{"ftp://host:1", "http://", "host:0", "host:65536", "https://dns:///a", "a:1,,b:1", "http://a:1,https://b:1"} {
+	refused := []string{"ftp://host:1", "http://", "host:0", "host:65536", "https://dns:///a", "a:1,,b:1", "http://a:1,https://b:1"}
+	for _, text := range refused {
 		_, err := New(text)
-		var refused *Error
-		if !errors.As(err, &refused) || refused.Code != codes.InvalidArgument || refused.Field() != "target" {
+		var found *Error
+		if !errors.As(err, &found) || found.Code != codes.InvalidArgument || found.Field() != "target" {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

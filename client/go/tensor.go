@@ -109,7 +109,9 @@ func received(what string, message *pb.Tensor) (Tensor, error) {
 	}
 	shape := make([]int, len(message.GetShape()))
 	for at, extent := range message.GetShape() {
-		shape[at] = int(extent)
+		if shape[at] = int(extent); int64(shape[at]) != extent {
+			return Tensor{}, malformed("%s: extent %d", what, extent)
+		}
 	}
 	tensor := Tensor{Dtype: message.GetDtype(), Shape: shape, Data: message.GetData()}
 	if err := tensor.check(); err != nil {

@@ -12,10 +12,11 @@ import (
 const (
 	// bulkBytes is the size of the messages of a bulk write. Larger ones are slower: the daemon processes a message once it is complete.
 	bulkBytes = 2 << 20
-	// bulkRows is the most points of such a message.
-	bulkRows = 16_384
-	// idBytes is the most that an id takes in a message.
-	idBytes = 40
+	// maxTexts is the most texts of a message.
+	maxTexts = 16_384
+	// pointBytes and fieldBytes are the most that a point and a field of its payload take besides their data.
+	pointBytes = 48
+	fieldBytes = 24
 )
 
 // Points are points to write. They have Texts or Vectors, one for each id.
@@ -89,7 +90,7 @@ func (p *Points) request(collection string, start, stop int) (*pb.UpsertRequest,
 
 // size returns about the bytes of a point in a message.
 func (p *Points) size(at int) int {
-	size := idBytes
+	size := pointBytes
 	if p.Vectors != nil {
 		size += len(p.Vectors.Data) / p.Vectors.Shape[0]
 	} else {
@@ -99,7 +100,7 @@ func (p *Points) size(at int) int {
 		return size
 	}
 	for name, value := range p.Payloads[at] {
-		size += len(name) + 20
+		size += len(name) + fieldBytes
 		if text, ok := value.(string); ok {
 			size += len(text)
 		}
@@ -107,13 +108,13 @@ func (p *Points) size(at int) int {
 	return size
 }
 
-// parts returns where the messages of a bulk write end.
+// parts returns where the messages of a write end.
 func (p *Points) parts(limit int) []int {
 	var ends []int
 	start, held := 0, 0
 	for at := range p.IDs.Len() {
 		size := p.size(at)
-		if at > start && (held+size > limit || at-start == bulkRows) {
+		if at > start && (held+size > limit || (p.Texts != nil && at-start == maxTexts)) {
 			ends = append(ends, at)
 			start, held = at, 0
 		}
@@ -122,8 +123,8 @@ func (p *Points) parts(limit int) []int {
 	return append(ends, p.IDs.Len())
 }
 
-// Upsert inserts points, and replaces those whose ids exist. It is atomic if they fit into one message. More are written in parts, in order;
-// parts that were written before a failure remain.
+// Upsert inserts points, and replaces those whose ids exist. It is atomic if they fit into one message. More are written in parts, in
+// order; parts that were written before a failure remain.
 func (c *Collection) Upsert(ctx context.Context, points Points) (Upserted, error) {
 	if err := points.check(); err != nil {
 		return Upserted{}, err
