@@ -80,9 +80,9 @@ def search() -> dict[str, Any]:
 def parse() -> dict[str, Any]:
     """Return a source with CPython's count of nodes and its outline, and one with an error."""
     tree = ast.parse(MODULE)
-    # In the protocol, contexts, operators and lists of parameters are properties of other nodes.
-    properties = (ast.expr_context, ast.operator, ast.arguments)
-    nodes = [node for node in ast.walk(tree) if not isinstance(node, properties)]
+    # In the protocol, contexts and operators are properties of other nodes, and the module has no row.
+    without_row = (ast.expr_context, ast.operator, ast.Module)
+    nodes = [node for node in ast.walk(tree) if not isinstance(node, without_row)]
     broken = "x +=\n"
     try:
         ast.parse(broken)
