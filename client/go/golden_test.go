@@ -7,8 +7,11 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -440,6 +443,25 @@ func TestGoldenTLS(t *testing.T) {
 	_, err = newClient(t, target, accelerd.WithMaxAttempts(1)).Embed(t.Context(), test.Texts, nil)
 	if found := failure(t, err); found.Code != codes.Unavailable {
 		t.Errorf("a daemon of an unknown authority: %v", found)
+	}
+}
+
+func TestGoldenProgramOfTheDocumentation(t *testing.T) {
+	target, ca := variable(t, "TLS_TARGET"), variable(t, "CA")
+	text := must[[]byte](t)(os.ReadFile("../../SECURITY.md"))
+	programs := regexp.MustCompile("(?ms)^```go\n(.*?)^```$").FindAllSubmatch(text, -1)
+	if len(programs) != 1 {
+		t.Fatalf("%d programs", len(programs))
+	}
+	program := strings.NewReplacer("https://accelerd.example.com:7433", target, "ca.pem", ca).Replace(string(programs[0][1]))
+	file := filepath.Join(t.TempDir(), "main.go")
+	if err := os.WriteFile(file, []byte(program), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run := exec.Command("go", "run", file)
+	run.Env = append(os.Environ(), "ACCELERD_TOKEN="+variable(t, "TOKEN"))
+	if output, err := run.CombinedOutput(); err != nil || string(output) != "[1 256]\n" {
+		t.Errorf("%v: %s", err, output)
 	}
 }
 
