@@ -82,9 +82,7 @@ def drift(fresh: Path, output: Path) -> list[Path]:
     expected = files(fresh)
     folders = {path.parent for path in expected}
     there = {path.relative_to(output) for folder in folders for path in (output / folder).glob("*") if path.is_file()}
-    return sorted(
-        path for path in there | expected.keys() if path not in there or (output / path).read_text() != expected.get(path)
-    )
+    return sorted(path for path in there | expected.keys() if path not in there or (output / path).read_text() != expected.get(path))
 
 
 def update(fresh: Path, output: Path, changed: list[Path]) -> None:

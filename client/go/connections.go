@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -67,6 +68,8 @@ func dialOptions(to target, settings *options) []grpc.DialOption {
 			grpc.MaxCallRecvMsgSize(math.MaxInt32),
 		),
 		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig":[{"round_robin":{}}]}`),
+		// No configuration is looked up in DNS.
+		grpc.WithDisableServiceConfig(),
 		grpc.WithDisableRetry(),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 10 * time.Second}),
 		grpc.WithConnectParams(grpc.ConnectParams{
@@ -99,7 +102,7 @@ func (c *connections) pick() *connection {
 func (c *connections) Invoke(ctx context.Context, method string, request, reply any, list ...grpc.CallOption) error {
 	picked := c.pick()
 	var reached peer.Peer
-	err := picked.Invoke(c.withToken(ctx), method, request, reply, append(list, grpc.Peer(&reached))...)
+	err := picked.Invoke(c.withToken(ctx), method, request, reply, withPeer(list, &reached)...)
 	return c.failure(picked, &reached, err)
 }
 
@@ -109,7 +112,7 @@ func (c *connections) NewStream(
 	picked := c.pick()
 	opened := &stream{connections: c, picked: picked}
 	var err error
-	opened.ClientStream, err = picked.NewStream(c.withToken(ctx), desc, method, append(list, grpc.Peer(&opened.reached))...)
+	opened.ClientStream, err = picked.NewStream(c.withToken(ctx), desc, method, withPeer(list, &opened.reached)...)
 	if err != nil {
 		return nil, c.failure(picked, &opened.reached, err)
 	}
@@ -132,6 +135,11 @@ func (c *connections) withToken(ctx context.Context) context.Context {
 		return ctx
 	}
 	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+c.token)
+}
+
+// withPeer adds an option, in a new list, as other calls may share the given one.
+func withPeer(list []grpc.CallOption, reached *peer.Peer) []grpc.CallOption {
+	return append(slices.Clip(list), grpc.Peer(reached))
 }
 
 // failure returns the error of a call. gRPC sets the peer once the call has a connection.

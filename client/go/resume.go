@@ -158,16 +158,17 @@ func resume[Req, Res any, P sequenced[Res]](
 		input := produce(ctx, messages)
 		for {
 			err := attemptStream[Req, Res, P](ctx, open, sent, input, tries, yield)
+			if err == errStopped {
+				return
+			}
 			if failed := sent.inputError(); failed != nil {
 				err = failed
-			} else if err != nil && err != errStopped {
-				waited := backOff(ctx, tries, err)
-				if waited == nil {
+			} else if err != nil {
+				if err = backOff(ctx, tries, err); err == nil {
 					continue
 				}
-				err = waited
 			}
-			if err != nil && err != errStopped {
+			if err != nil {
 				yield(nil, err)
 			}
 			return
