@@ -1,7 +1,6 @@
 package accelerd
 
 import (
-	"context"
 	"fmt"
 
 	pb "github.com/accelerd/accelerd/client/go/accelerd/v1"
@@ -89,54 +88,4 @@ func newAttribute(value any) (*pb.TensorAttribute, error) {
 	default:
 		return nil, fmt.Errorf("expected bool, int, int64, float64, string, []int or []int64, got %T", value)
 	}
-}
-
-func (g *Graph) request(outputs []Value, isKept bool, options ResidentOptions) (*pb.ExecuteRequest, error) {
-	request := &pb.ExecuteRequest{Inputs: g.inputs, Nodes: g.nodes, Device: g.Device, KeepTtl: options.ttl()}
-	if options.Device != "" {
-		request.Device = options.Device
-	}
-	for _, output := range outputs {
-		request.Outputs = append(request.Outputs, &pb.TensorOutput{Name: output.name, Keep: isKept})
-	}
-	return request, g.err
-}
-
-// Execute runs a graph and returns the given values of it. Inputs and outputs must fit into messages; larger ones can be uploaded by
-// [Client.Upload], kept by [Client.Keep] and downloaded by [Client.Download].
-func (c *Client) Execute(ctx context.Context, graph *Graph, outputs ...Value) ([]Tensor, error) {
-	request, err := graph.request(outputs, false, ResidentOptions{})
-	if err != nil {
-		return nil, err
-	}
-	response, err := c.tensors.Execute(ctx, request)
-	if err != nil {
-		return nil, err
-	}
-	if len(response.GetOutputs()) != len(outputs) {
-		return nil, malformed("%d outputs, expected %d", len(response.GetOutputs()), len(outputs))
-	}
-	found := make([]Tensor, len(outputs))
-	for at, output := range response.GetOutputs() {
-		if found[at], err = received("output", output); err != nil {
-			return nil, err
-		}
-	}
-	return found, nil
-}
-
-// Keep runs a graph and keeps the given values of it on the device.
-func (c *Client) Keep(ctx context.Context, graph *Graph, options *ResidentOptions, outputs ...Value) ([]*ResidentTensor, error) {
-	request, err := graph.request(outputs, true, options.orDefault())
-	if err != nil {
-		return nil, err
-	}
-	response, err := c.tensors.Execute(ctx, request)
-	if err != nil {
-		return nil, err
-	}
-	if len(response.GetKept()) != len(outputs) {
-		return nil, malformed("%d outputs kept, expected %d", len(response.GetKept()), len(outputs))
-	}
-	return residents(response.GetKept()), nil
 }

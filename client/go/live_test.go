@@ -188,6 +188,25 @@ func TestOperationsOfOneGraph(t *testing.T) {
 	}
 }
 
+func TestTensorsThatExceedAMessage(t *testing.T) {
+	client := newClient(t, variable(t, "TARGET"), accelerd.WithMaxMessageBytes(2<<20))
+	values := make([]float32, 1<<20)
+	values[7] = 2
+	var graph accelerd.Graph
+	sum := graph.Op("add", nil, graph.Input(accelerd.Vector(values)), graph.Input(accelerd.Scalar[float32](1)))
+	wide := graph.Op("expand", accelerd.Attributes{"shape": []int{20, 1 << 20}}, sum)
+	outputs := must[[]accelerd.Tensor](t)(client.Execute(t.Context(), &graph, sum, wide))
+	for at, rows := range []int{1, 20} {
+		found := must[[]float32](t)(accelerd.Values[float32](outputs[at]))
+		if len(found) != rows<<20 || found[0] != 1 || found[len(found)-len(values)+7] != 3 {
+			t.Errorf("output %d has %d elements", at, len(found))
+		}
+	}
+	if left := must[[]*accelerd.ResidentTensor](t)(client.ListTensors(t.Context())); len(left) != 0 {
+		t.Errorf("%d tensors are left", len(left))
+	}
+}
+
 func TestAKernelOfTheDialectPython(t *testing.T) {
 	client := goldenClient(t)
 	source := "def scaled(x: float) -> float:\n    return x * FACTOR\n"

@@ -12,8 +12,8 @@ import (
 	pb "github.com/accelerd/accelerd/client/go/accelerd/v1"
 )
 
-// uploadChunk is the size of the messages of an upload.
-const uploadChunk = 1 << 20
+// uploadChunk is the size of the messages of an upload. Messages of 1 MiB took several times as long in all.
+const uploadChunk = 64 << 10
 
 // Operand is what operations, kernels and comparisons read: a [Tensor], or a [*ResidentTensor].
 type Operand interface {
