@@ -2,7 +2,8 @@
 
 proto/buf.gen.yaml lists the plugins of each language with their options and folders. The languages are the first components of these
 folders: go, java, typescript; without arguments, all of them that have a folder here. --check writes nothing and fails if the committed
-code differs; --output writes to another folder than client/. Needs buf, PyYAML and, for the language, go, npx or jgo: all from tests/requirements.txt. Plugins stay in target/generate.
+code differs; --output writes to another folder than client/. Needs buf, PyYAML and, for the language, go, npx or jgo: all from
+tests/requirements.txt. Plugins stay in target/.
 """
 
 import argparse
@@ -19,7 +20,10 @@ import yaml
 
 CLIENT = Path(__file__).resolve().parent
 PROTO = CLIENT.parent / "proto"
-TOOLS = Path(os.environ.get("CARGO_TARGET_DIR", CLIENT.parent / "target")).absolute() / "generate"
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", CLIENT.parent / "target")).absolute()
+TOOLS = TARGET / "generate"
+#: The same folders as in client/go/test.
+GO = {"GOPATH": str(TARGET / "go/path"), "GOCACHE": str(TARGET / "go/cache"), "GOFLAGS": "-modcacherw"}
 #: Plugins of each language that are executables in Maven's repository: their name, group and version.
 MAVEN_PLUGINS = {
     "java": [
@@ -58,7 +62,7 @@ def environment(languages: list[str]) -> dict[str, str]:
     plugins = [plugin for language in languages for plugin in MAVEN_PLUGINS.get(language, [])]
     # The environment of this Python may have buf, go and npx.
     folders = [*(installed(*plugin).parent for plugin in plugins), Path(sys.executable).parent, os.environ["PATH"]]
-    return {**os.environ, "PATH": os.pathsep.join(map(str, folders)), "GOFLAGS": "-modcacherw"}
+    return {**GO, **os.environ, "PATH": os.pathsep.join(map(str, folders))}
 
 
 def generate(languages: list[str], plugins: list[dict], output: Path) -> None:
@@ -81,9 +85,7 @@ def drift(fresh: Path, output: Path) -> list[Path]:
     expected = files(fresh)
     folders = {path.parent for path in expected}
     there = {path.relative_to(output) for folder in folders for path in (output / folder).glob("*") if path.is_file()}
-    return sorted(
-        path for path in there | expected.keys() if path not in there or (output / path).read_text() != expected.get(path)
-    )
+    return sorted(path for path in there | expected.keys() if path not in there or (output / path).read_text() != expected.get(path))
 
 
 def update(fresh: Path, output: Path, changed: list[Path]) -> None:

@@ -1809,7 +1809,9 @@ type LaunchRequest struct {
 	// Maximum number of iterations of all loops of a thread together. The default is 2^32.
 	LoopBudget *uint64 `protobuf:"varint,6,opt,name=loop_budget,json=loopBudget,proto3,oneof" json:"loop_budget,omitempty"`
 	// Where it runs.
-	Device        KernelDevice `protobuf:"varint,7,opt,name=device,proto3,enum=accelerd.v1.KernelDevice" json:"device,omitempty"`
+	Device KernelDevice `protobuf:"varint,7,opt,name=device,proto3,enum=accelerd.v1.KernelDevice" json:"device,omitempty"`
+	// Parameters that share memory with an argument: what the kernel writes to one it reads from the other.
+	Views         []*KernelView `protobuf:"bytes,8,rep,name=views,proto3" json:"views,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1904,6 +1906,13 @@ func (x *LaunchRequest) GetDevice() KernelDevice {
 	return KernelDevice_KERNEL_DEVICE_UNSPECIFIED
 }
 
+func (x *LaunchRequest) GetViews() []*KernelView {
+	if x != nil {
+		return x.Views
+	}
+	return nil
+}
+
 type isLaunchRequest_Kernel interface {
 	isLaunchRequest_Kernel()
 }
@@ -1922,6 +1931,89 @@ func (*LaunchRequest_KernelId) isLaunchRequest_Kernel() {}
 
 func (*LaunchRequest_Program) isLaunchRequest_Kernel() {}
 
+// A parameter whose elements are elements of another array, as if one array was passed twice. It is no argument and no output: the array has
+// what the kernel writes. A view of another array than an argument, such as of an output, is possible too.
+type KernelView struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The parameter, an array.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The parameter that has the elements, an array that is not a view itself. Components of both have one type, or equal layouts.
+	Argument string `protobuf:"bytes,2,opt,name=argument,proto3" json:"argument,omitempty"`
+	// Where the first element begins, in bytes from the start of that array.
+	OffsetBytes uint64 `protobuf:"varint,3,opt,name=offset_bytes,json=offsetBytes,proto3" json:"offset_bytes,omitempty"`
+	// Extents, without those of components. Empty means those of that array.
+	Shape []int64 `protobuf:"varint,4,rep,packed,name=shape,proto3" json:"shape,omitempty"`
+	// Bytes from one element to the next along each dimension, less than 2^31. Empty means contiguous and row-major elements.
+	StridesBytes  []uint64 `protobuf:"varint,5,rep,packed,name=strides_bytes,json=stridesBytes,proto3" json:"strides_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KernelView) Reset() {
+	*x = KernelView{}
+	mi := &file_accelerd_v1_kernel_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KernelView) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KernelView) ProtoMessage() {}
+
+func (x *KernelView) ProtoReflect() protoreflect.Message {
+	mi := &file_accelerd_v1_kernel_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KernelView.ProtoReflect.Descriptor instead.
+func (*KernelView) Descriptor() ([]byte, []int) {
+	return file_accelerd_v1_kernel_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *KernelView) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *KernelView) GetArgument() string {
+	if x != nil {
+		return x.Argument
+	}
+	return ""
+}
+
+func (x *KernelView) GetOffsetBytes() uint64 {
+	if x != nil {
+		return x.OffsetBytes
+	}
+	return 0
+}
+
+func (x *KernelView) GetShape() []int64 {
+	if x != nil {
+		return x.Shape
+	}
+	return nil
+}
+
+func (x *KernelView) GetStridesBytes() []uint64 {
+	if x != nil {
+		return x.StridesBytes
+	}
+	return nil
+}
+
 // An array to return after a kernel has run.
 type KernelOutput struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1936,7 +2028,7 @@ type KernelOutput struct {
 
 func (x *KernelOutput) Reset() {
 	*x = KernelOutput{}
-	mi := &file_accelerd_v1_kernel_proto_msgTypes[16]
+	mi := &file_accelerd_v1_kernel_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1948,7 +2040,7 @@ func (x *KernelOutput) String() string {
 func (*KernelOutput) ProtoMessage() {}
 
 func (x *KernelOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_accelerd_v1_kernel_proto_msgTypes[16]
+	mi := &file_accelerd_v1_kernel_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1961,7 +2053,7 @@ func (x *KernelOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KernelOutput.ProtoReflect.Descriptor instead.
 func (*KernelOutput) Descriptor() ([]byte, []int) {
-	return file_accelerd_v1_kernel_proto_rawDescGZIP(), []int{16}
+	return file_accelerd_v1_kernel_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *KernelOutput) GetName() string {
@@ -1995,7 +2087,7 @@ type LaunchResponse struct {
 
 func (x *LaunchResponse) Reset() {
 	*x = LaunchResponse{}
-	mi := &file_accelerd_v1_kernel_proto_msgTypes[17]
+	mi := &file_accelerd_v1_kernel_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2007,7 +2099,7 @@ func (x *LaunchResponse) String() string {
 func (*LaunchResponse) ProtoMessage() {}
 
 func (x *LaunchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelerd_v1_kernel_proto_msgTypes[17]
+	mi := &file_accelerd_v1_kernel_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2020,7 +2112,7 @@ func (x *LaunchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaunchResponse.ProtoReflect.Descriptor instead.
 func (*LaunchResponse) Descriptor() ([]byte, []int) {
-	return file_accelerd_v1_kernel_proto_rawDescGZIP(), []int{17}
+	return file_accelerd_v1_kernel_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *LaunchResponse) GetOutputs() []*NamedTensor {
@@ -2064,7 +2156,7 @@ type NamedTensor struct {
 
 func (x *NamedTensor) Reset() {
 	*x = NamedTensor{}
-	mi := &file_accelerd_v1_kernel_proto_msgTypes[18]
+	mi := &file_accelerd_v1_kernel_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2076,7 +2168,7 @@ func (x *NamedTensor) String() string {
 func (*NamedTensor) ProtoMessage() {}
 
 func (x *NamedTensor) ProtoReflect() protoreflect.Message {
-	mi := &file_accelerd_v1_kernel_proto_msgTypes[18]
+	mi := &file_accelerd_v1_kernel_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2089,7 +2181,7 @@ func (x *NamedTensor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamedTensor.ProtoReflect.Descriptor instead.
 func (*NamedTensor) Descriptor() ([]byte, []int) {
-	return file_accelerd_v1_kernel_proto_rawDescGZIP(), []int{18}
+	return file_accelerd_v1_kernel_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *NamedTensor) GetName() string {
@@ -2133,7 +2225,7 @@ type KernelFault struct {
 
 func (x *KernelFault) Reset() {
 	*x = KernelFault{}
-	mi := &file_accelerd_v1_kernel_proto_msgTypes[19]
+	mi := &file_accelerd_v1_kernel_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2145,7 +2237,7 @@ func (x *KernelFault) String() string {
 func (*KernelFault) ProtoMessage() {}
 
 func (x *KernelFault) ProtoReflect() protoreflect.Message {
-	mi := &file_accelerd_v1_kernel_proto_msgTypes[19]
+	mi := &file_accelerd_v1_kernel_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2158,7 +2250,7 @@ func (x *KernelFault) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KernelFault.ProtoReflect.Descriptor instead.
 func (*KernelFault) Descriptor() ([]byte, []int) {
-	return file_accelerd_v1_kernel_proto_rawDescGZIP(), []int{19}
+	return file_accelerd_v1_kernel_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *KernelFault) GetKind() KernelFaultKind {
@@ -2250,7 +2342,7 @@ type BenchmarkRequest struct {
 
 func (x *BenchmarkRequest) Reset() {
 	*x = BenchmarkRequest{}
-	mi := &file_accelerd_v1_kernel_proto_msgTypes[20]
+	mi := &file_accelerd_v1_kernel_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2262,7 +2354,7 @@ func (x *BenchmarkRequest) String() string {
 func (*BenchmarkRequest) ProtoMessage() {}
 
 func (x *BenchmarkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelerd_v1_kernel_proto_msgTypes[20]
+	mi := &file_accelerd_v1_kernel_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2275,7 +2367,7 @@ func (x *BenchmarkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BenchmarkRequest.ProtoReflect.Descriptor instead.
 func (*BenchmarkRequest) Descriptor() ([]byte, []int) {
-	return file_accelerd_v1_kernel_proto_rawDescGZIP(), []int{20}
+	return file_accelerd_v1_kernel_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *BenchmarkRequest) GetLaunch() *LaunchRequest {
@@ -2365,7 +2457,7 @@ type BenchmarkResponse struct {
 
 func (x *BenchmarkResponse) Reset() {
 	*x = BenchmarkResponse{}
-	mi := &file_accelerd_v1_kernel_proto_msgTypes[21]
+	mi := &file_accelerd_v1_kernel_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2377,7 +2469,7 @@ func (x *BenchmarkResponse) String() string {
 func (*BenchmarkResponse) ProtoMessage() {}
 
 func (x *BenchmarkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelerd_v1_kernel_proto_msgTypes[21]
+	mi := &file_accelerd_v1_kernel_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2390,7 +2482,7 @@ func (x *BenchmarkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BenchmarkResponse.ProtoReflect.Descriptor instead.
 func (*BenchmarkResponse) Descriptor() ([]byte, []int) {
-	return file_accelerd_v1_kernel_proto_rawDescGZIP(), []int{21}
+	return file_accelerd_v1_kernel_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *BenchmarkResponse) GetVerdict() BenchmarkVerdict {
@@ -2512,7 +2604,7 @@ type BenchmarkMismatch struct {
 
 func (x *BenchmarkMismatch) Reset() {
 	*x = BenchmarkMismatch{}
-	mi := &file_accelerd_v1_kernel_proto_msgTypes[22]
+	mi := &file_accelerd_v1_kernel_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2524,7 +2616,7 @@ func (x *BenchmarkMismatch) String() string {
 func (*BenchmarkMismatch) ProtoMessage() {}
 
 func (x *BenchmarkMismatch) ProtoReflect() protoreflect.Message {
-	mi := &file_accelerd_v1_kernel_proto_msgTypes[22]
+	mi := &file_accelerd_v1_kernel_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2537,7 +2629,7 @@ func (x *BenchmarkMismatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BenchmarkMismatch.ProtoReflect.Descriptor instead.
 func (*BenchmarkMismatch) Descriptor() ([]byte, []int) {
-	return file_accelerd_v1_kernel_proto_rawDescGZIP(), []int{22}
+	return file_accelerd_v1_kernel_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *BenchmarkMismatch) GetOutput() string {
@@ -2600,7 +2692,7 @@ type SmallOutput struct {
 
 func (x *SmallOutput) Reset() {
 	*x = SmallOutput{}
-	mi := &file_accelerd_v1_kernel_proto_msgTypes[23]
+	mi := &file_accelerd_v1_kernel_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2612,7 +2704,7 @@ func (x *SmallOutput) String() string {
 func (*SmallOutput) ProtoMessage() {}
 
 func (x *SmallOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_accelerd_v1_kernel_proto_msgTypes[23]
+	mi := &file_accelerd_v1_kernel_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2625,7 +2717,7 @@ func (x *SmallOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SmallOutput.ProtoReflect.Descriptor instead.
 func (*SmallOutput) Descriptor() ([]byte, []int) {
-	return file_accelerd_v1_kernel_proto_rawDescGZIP(), []int{23}
+	return file_accelerd_v1_kernel_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SmallOutput) GetOutput() string {
@@ -2665,7 +2757,7 @@ type ListKernelsRequest struct {
 
 func (x *ListKernelsRequest) Reset() {
 	*x = ListKernelsRequest{}
-	mi := &file_accelerd_v1_kernel_proto_msgTypes[24]
+	mi := &file_accelerd_v1_kernel_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2677,7 +2769,7 @@ func (x *ListKernelsRequest) String() string {
 func (*ListKernelsRequest) ProtoMessage() {}
 
 func (x *ListKernelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelerd_v1_kernel_proto_msgTypes[24]
+	mi := &file_accelerd_v1_kernel_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2690,7 +2782,7 @@ func (x *ListKernelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKernelsRequest.ProtoReflect.Descriptor instead.
 func (*ListKernelsRequest) Descriptor() ([]byte, []int) {
-	return file_accelerd_v1_kernel_proto_rawDescGZIP(), []int{24}
+	return file_accelerd_v1_kernel_proto_rawDescGZIP(), []int{25}
 }
 
 // The kernels that are kept.
@@ -2704,7 +2796,7 @@ type ListKernelsResponse struct {
 
 func (x *ListKernelsResponse) Reset() {
 	*x = ListKernelsResponse{}
-	mi := &file_accelerd_v1_kernel_proto_msgTypes[25]
+	mi := &file_accelerd_v1_kernel_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2716,7 +2808,7 @@ func (x *ListKernelsResponse) String() string {
 func (*ListKernelsResponse) ProtoMessage() {}
 
 func (x *ListKernelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelerd_v1_kernel_proto_msgTypes[25]
+	mi := &file_accelerd_v1_kernel_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2729,7 +2821,7 @@ func (x *ListKernelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKernelsResponse.ProtoReflect.Descriptor instead.
 func (*ListKernelsResponse) Descriptor() ([]byte, []int) {
-	return file_accelerd_v1_kernel_proto_rawDescGZIP(), []int{25}
+	return file_accelerd_v1_kernel_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListKernelsResponse) GetKernels() []*Kernel {
@@ -2750,7 +2842,7 @@ type EvictKernelRequest struct {
 
 func (x *EvictKernelRequest) Reset() {
 	*x = EvictKernelRequest{}
-	mi := &file_accelerd_v1_kernel_proto_msgTypes[26]
+	mi := &file_accelerd_v1_kernel_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2762,7 +2854,7 @@ func (x *EvictKernelRequest) String() string {
 func (*EvictKernelRequest) ProtoMessage() {}
 
 func (x *EvictKernelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelerd_v1_kernel_proto_msgTypes[26]
+	mi := &file_accelerd_v1_kernel_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2775,7 +2867,7 @@ func (x *EvictKernelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictKernelRequest.ProtoReflect.Descriptor instead.
 func (*EvictKernelRequest) Descriptor() ([]byte, []int) {
-	return file_accelerd_v1_kernel_proto_rawDescGZIP(), []int{26}
+	return file_accelerd_v1_kernel_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *EvictKernelRequest) GetKernelId() string {
@@ -2794,7 +2886,7 @@ type EvictKernelResponse struct {
 
 func (x *EvictKernelResponse) Reset() {
 	*x = EvictKernelResponse{}
-	mi := &file_accelerd_v1_kernel_proto_msgTypes[27]
+	mi := &file_accelerd_v1_kernel_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2806,7 +2898,7 @@ func (x *EvictKernelResponse) String() string {
 func (*EvictKernelResponse) ProtoMessage() {}
 
 func (x *EvictKernelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelerd_v1_kernel_proto_msgTypes[27]
+	mi := &file_accelerd_v1_kernel_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2819,7 +2911,7 @@ func (x *EvictKernelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictKernelResponse.ProtoReflect.Descriptor instead.
 func (*EvictKernelResponse) Descriptor() ([]byte, []int) {
-	return file_accelerd_v1_kernel_proto_rawDescGZIP(), []int{27}
+	return file_accelerd_v1_kernel_proto_rawDescGZIP(), []int{28}
 }
 
 // A kernel in CUDA C++ to judge.
@@ -2856,7 +2948,7 @@ type EvaluateRequest struct {
 
 func (x *EvaluateRequest) Reset() {
 	*x = EvaluateRequest{}
-	mi := &file_accelerd_v1_kernel_proto_msgTypes[28]
+	mi := &file_accelerd_v1_kernel_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2868,7 +2960,7 @@ func (x *EvaluateRequest) String() string {
 func (*EvaluateRequest) ProtoMessage() {}
 
 func (x *EvaluateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelerd_v1_kernel_proto_msgTypes[28]
+	mi := &file_accelerd_v1_kernel_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2881,7 +2973,7 @@ func (x *EvaluateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvaluateRequest.ProtoReflect.Descriptor instead.
 func (*EvaluateRequest) Descriptor() ([]byte, []int) {
-	return file_accelerd_v1_kernel_proto_rawDescGZIP(), []int{28}
+	return file_accelerd_v1_kernel_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *EvaluateRequest) GetSubject() *CudaSubject {
@@ -3005,7 +3097,7 @@ type CudaSubject struct {
 
 func (x *CudaSubject) Reset() {
 	*x = CudaSubject{}
-	mi := &file_accelerd_v1_kernel_proto_msgTypes[29]
+	mi := &file_accelerd_v1_kernel_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3017,7 +3109,7 @@ func (x *CudaSubject) String() string {
 func (*CudaSubject) ProtoMessage() {}
 
 func (x *CudaSubject) ProtoReflect() protoreflect.Message {
-	mi := &file_accelerd_v1_kernel_proto_msgTypes[29]
+	mi := &file_accelerd_v1_kernel_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3030,7 +3122,7 @@ func (x *CudaSubject) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CudaSubject.ProtoReflect.Descriptor instead.
 func (*CudaSubject) Descriptor() ([]byte, []int) {
-	return file_accelerd_v1_kernel_proto_rawDescGZIP(), []int{29}
+	return file_accelerd_v1_kernel_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *CudaSubject) GetSource() string {
@@ -3092,7 +3184,7 @@ type CudaParam struct {
 
 func (x *CudaParam) Reset() {
 	*x = CudaParam{}
-	mi := &file_accelerd_v1_kernel_proto_msgTypes[30]
+	mi := &file_accelerd_v1_kernel_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3104,7 +3196,7 @@ func (x *CudaParam) String() string {
 func (*CudaParam) ProtoMessage() {}
 
 func (x *CudaParam) ProtoReflect() protoreflect.Message {
-	mi := &file_accelerd_v1_kernel_proto_msgTypes[30]
+	mi := &file_accelerd_v1_kernel_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3117,7 +3209,7 @@ func (x *CudaParam) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CudaParam.ProtoReflect.Descriptor instead.
 func (*CudaParam) Descriptor() ([]byte, []int) {
-	return file_accelerd_v1_kernel_proto_rawDescGZIP(), []int{30}
+	return file_accelerd_v1_kernel_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *CudaParam) GetName() string {
@@ -3161,7 +3253,7 @@ type EvaluationReference struct {
 
 func (x *EvaluationReference) Reset() {
 	*x = EvaluationReference{}
-	mi := &file_accelerd_v1_kernel_proto_msgTypes[31]
+	mi := &file_accelerd_v1_kernel_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3173,7 +3265,7 @@ func (x *EvaluationReference) String() string {
 func (*EvaluationReference) ProtoMessage() {}
 
 func (x *EvaluationReference) ProtoReflect() protoreflect.Message {
-	mi := &file_accelerd_v1_kernel_proto_msgTypes[31]
+	mi := &file_accelerd_v1_kernel_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3186,7 +3278,7 @@ func (x *EvaluationReference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvaluationReference.ProtoReflect.Descriptor instead.
 func (*EvaluationReference) Descriptor() ([]byte, []int) {
-	return file_accelerd_v1_kernel_proto_rawDescGZIP(), []int{31}
+	return file_accelerd_v1_kernel_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *EvaluationReference) GetProgram() *KernelProgram {
@@ -3214,7 +3306,7 @@ type ExpectedOutputs struct {
 
 func (x *ExpectedOutputs) Reset() {
 	*x = ExpectedOutputs{}
-	mi := &file_accelerd_v1_kernel_proto_msgTypes[32]
+	mi := &file_accelerd_v1_kernel_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3226,7 +3318,7 @@ func (x *ExpectedOutputs) String() string {
 func (*ExpectedOutputs) ProtoMessage() {}
 
 func (x *ExpectedOutputs) ProtoReflect() protoreflect.Message {
-	mi := &file_accelerd_v1_kernel_proto_msgTypes[32]
+	mi := &file_accelerd_v1_kernel_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3239,7 +3331,7 @@ func (x *ExpectedOutputs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExpectedOutputs.ProtoReflect.Descriptor instead.
 func (*ExpectedOutputs) Descriptor() ([]byte, []int) {
-	return file_accelerd_v1_kernel_proto_rawDescGZIP(), []int{32}
+	return file_accelerd_v1_kernel_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ExpectedOutputs) GetOutputs() []*NamedTensor {
@@ -3290,7 +3382,7 @@ type EvaluateResponse struct {
 
 func (x *EvaluateResponse) Reset() {
 	*x = EvaluateResponse{}
-	mi := &file_accelerd_v1_kernel_proto_msgTypes[33]
+	mi := &file_accelerd_v1_kernel_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3302,7 +3394,7 @@ func (x *EvaluateResponse) String() string {
 func (*EvaluateResponse) ProtoMessage() {}
 
 func (x *EvaluateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelerd_v1_kernel_proto_msgTypes[33]
+	mi := &file_accelerd_v1_kernel_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3315,7 +3407,7 @@ func (x *EvaluateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvaluateResponse.ProtoReflect.Descriptor instead.
 func (*EvaluateResponse) Descriptor() ([]byte, []int) {
-	return file_accelerd_v1_kernel_proto_rawDescGZIP(), []int{33}
+	return file_accelerd_v1_kernel_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *EvaluateResponse) GetVerdict() EvaluationVerdict {
@@ -3457,7 +3549,7 @@ type GenerateDatasetRequest struct {
 
 func (x *GenerateDatasetRequest) Reset() {
 	*x = GenerateDatasetRequest{}
-	mi := &file_accelerd_v1_kernel_proto_msgTypes[34]
+	mi := &file_accelerd_v1_kernel_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3469,7 +3561,7 @@ func (x *GenerateDatasetRequest) String() string {
 func (*GenerateDatasetRequest) ProtoMessage() {}
 
 func (x *GenerateDatasetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelerd_v1_kernel_proto_msgTypes[34]
+	mi := &file_accelerd_v1_kernel_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3482,7 +3574,7 @@ func (x *GenerateDatasetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GenerateDatasetRequest.ProtoReflect.Descriptor instead.
 func (*GenerateDatasetRequest) Descriptor() ([]byte, []int) {
-	return file_accelerd_v1_kernel_proto_rawDescGZIP(), []int{34}
+	return file_accelerd_v1_kernel_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *GenerateDatasetRequest) GetPairCount() uint64 {
@@ -3559,7 +3651,7 @@ type GenerateDatasetResponse struct {
 
 func (x *GenerateDatasetResponse) Reset() {
 	*x = GenerateDatasetResponse{}
-	mi := &file_accelerd_v1_kernel_proto_msgTypes[35]
+	mi := &file_accelerd_v1_kernel_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3571,7 +3663,7 @@ func (x *GenerateDatasetResponse) String() string {
 func (*GenerateDatasetResponse) ProtoMessage() {}
 
 func (x *GenerateDatasetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelerd_v1_kernel_proto_msgTypes[35]
+	mi := &file_accelerd_v1_kernel_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3584,7 +3676,7 @@ func (x *GenerateDatasetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GenerateDatasetResponse.ProtoReflect.Descriptor instead.
 func (*GenerateDatasetResponse) Descriptor() ([]byte, []int) {
-	return file_accelerd_v1_kernel_proto_rawDescGZIP(), []int{35}
+	return file_accelerd_v1_kernel_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *GenerateDatasetResponse) GetPair() *DatasetPair {
@@ -3625,7 +3717,7 @@ type DatasetPair struct {
 
 func (x *DatasetPair) Reset() {
 	*x = DatasetPair{}
-	mi := &file_accelerd_v1_kernel_proto_msgTypes[36]
+	mi := &file_accelerd_v1_kernel_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3637,7 +3729,7 @@ func (x *DatasetPair) String() string {
 func (*DatasetPair) ProtoMessage() {}
 
 func (x *DatasetPair) ProtoReflect() protoreflect.Message {
-	mi := &file_accelerd_v1_kernel_proto_msgTypes[36]
+	mi := &file_accelerd_v1_kernel_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3650,7 +3742,7 @@ func (x *DatasetPair) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DatasetPair.ProtoReflect.Descriptor instead.
 func (*DatasetPair) Descriptor() ([]byte, []int) {
-	return file_accelerd_v1_kernel_proto_rawDescGZIP(), []int{36}
+	return file_accelerd_v1_kernel_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *DatasetPair) GetIndex() uint64 {
@@ -3753,7 +3845,7 @@ type DatasetRun struct {
 
 func (x *DatasetRun) Reset() {
 	*x = DatasetRun{}
-	mi := &file_accelerd_v1_kernel_proto_msgTypes[37]
+	mi := &file_accelerd_v1_kernel_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3765,7 +3857,7 @@ func (x *DatasetRun) String() string {
 func (*DatasetRun) ProtoMessage() {}
 
 func (x *DatasetRun) ProtoReflect() protoreflect.Message {
-	mi := &file_accelerd_v1_kernel_proto_msgTypes[37]
+	mi := &file_accelerd_v1_kernel_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3778,7 +3870,7 @@ func (x *DatasetRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DatasetRun.ProtoReflect.Descriptor instead.
 func (*DatasetRun) Descriptor() ([]byte, []int) {
-	return file_accelerd_v1_kernel_proto_rawDescGZIP(), []int{37}
+	return file_accelerd_v1_kernel_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *DatasetRun) GetDevice() KernelDevice {
@@ -3918,7 +4010,7 @@ const file_accelerd_v1_kernel_proto_rawDesc = "" +
 	"\x0ewritten_arrays\x18\x06 \x03(\tR\rwrittenArrays\x12\x1b\n" +
 	"\tbit_exact\x18\a \x01(\bR\bbitExact\x12\x1d\n" +
 	"\n" +
-	"size_bytes\x18\b \x01(\x04R\tsizeBytes\"\xda\x02\n" +
+	"size_bytes\x18\b \x01(\x04R\tsizeBytes\"\x89\x03\n" +
 	"\rLaunchRequest\x12\x1d\n" +
 	"\tkernel_id\x18\x01 \x01(\tH\x00R\bkernelId\x126\n" +
 	"\aprogram\x18\x02 \x01(\v2\x1a.accelerd.v1.KernelProgramH\x00R\aprogram\x12\x12\n" +
@@ -3927,9 +4019,17 @@ const file_accelerd_v1_kernel_proto_rawDesc = "" +
 	"\aoutputs\x18\x05 \x03(\v2\x19.accelerd.v1.KernelOutputR\aoutputs\x12$\n" +
 	"\vloop_budget\x18\x06 \x01(\x04H\x01R\n" +
 	"loopBudget\x88\x01\x01\x121\n" +
-	"\x06device\x18\a \x01(\x0e2\x19.accelerd.v1.KernelDeviceR\x06deviceB\b\n" +
+	"\x06device\x18\a \x01(\x0e2\x19.accelerd.v1.KernelDeviceR\x06device\x12-\n" +
+	"\x05views\x18\b \x03(\v2\x17.accelerd.v1.KernelViewR\x05viewsB\b\n" +
 	"\x06kernelB\x0e\n" +
-	"\f_loop_budget\"8\n" +
+	"\f_loop_budget\"\x9a\x01\n" +
+	"\n" +
+	"KernelView\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
+	"\bargument\x18\x02 \x01(\tR\bargument\x12!\n" +
+	"\foffset_bytes\x18\x03 \x01(\x04R\voffsetBytes\x12\x14\n" +
+	"\x05shape\x18\x04 \x03(\x03R\x05shape\x12#\n" +
+	"\rstrides_bytes\x18\x05 \x03(\x04R\fstridesBytes\"8\n" +
 	"\fKernelOutput\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05shape\x18\x02 \x03(\x03R\x05shape\"\xe9\x01\n" +
@@ -4197,7 +4297,7 @@ func file_accelerd_v1_kernel_proto_rawDescGZIP() []byte {
 }
 
 var file_accelerd_v1_kernel_proto_enumTypes = make([]protoimpl.EnumInfo, 10)
-var file_accelerd_v1_kernel_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_accelerd_v1_kernel_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_accelerd_v1_kernel_proto_goTypes = []any{
 	(KernelDialect)(0),              // 0: accelerd.v1.KernelDialect
 	(KernelTarget)(0),               // 1: accelerd.v1.KernelTarget
@@ -4225,47 +4325,48 @@ var file_accelerd_v1_kernel_proto_goTypes = []any{
 	(*CudaResources)(nil),           // 23: accelerd.v1.CudaResources
 	(*Kernel)(nil),                  // 24: accelerd.v1.Kernel
 	(*LaunchRequest)(nil),           // 25: accelerd.v1.LaunchRequest
-	(*KernelOutput)(nil),            // 26: accelerd.v1.KernelOutput
-	(*LaunchResponse)(nil),          // 27: accelerd.v1.LaunchResponse
-	(*NamedTensor)(nil),             // 28: accelerd.v1.NamedTensor
-	(*KernelFault)(nil),             // 29: accelerd.v1.KernelFault
-	(*BenchmarkRequest)(nil),        // 30: accelerd.v1.BenchmarkRequest
-	(*BenchmarkResponse)(nil),       // 31: accelerd.v1.BenchmarkResponse
-	(*BenchmarkMismatch)(nil),       // 32: accelerd.v1.BenchmarkMismatch
-	(*SmallOutput)(nil),             // 33: accelerd.v1.SmallOutput
-	(*ListKernelsRequest)(nil),      // 34: accelerd.v1.ListKernelsRequest
-	(*ListKernelsResponse)(nil),     // 35: accelerd.v1.ListKernelsResponse
-	(*EvictKernelRequest)(nil),      // 36: accelerd.v1.EvictKernelRequest
-	(*EvictKernelResponse)(nil),     // 37: accelerd.v1.EvictKernelResponse
-	(*EvaluateRequest)(nil),         // 38: accelerd.v1.EvaluateRequest
-	(*CudaSubject)(nil),             // 39: accelerd.v1.CudaSubject
-	(*CudaParam)(nil),               // 40: accelerd.v1.CudaParam
-	(*EvaluationReference)(nil),     // 41: accelerd.v1.EvaluationReference
-	(*ExpectedOutputs)(nil),         // 42: accelerd.v1.ExpectedOutputs
-	(*EvaluateResponse)(nil),        // 43: accelerd.v1.EvaluateResponse
-	(*GenerateDatasetRequest)(nil),  // 44: accelerd.v1.GenerateDatasetRequest
-	(*GenerateDatasetResponse)(nil), // 45: accelerd.v1.GenerateDatasetResponse
-	(*DatasetPair)(nil),             // 46: accelerd.v1.DatasetPair
-	(*DatasetRun)(nil),              // 47: accelerd.v1.DatasetRun
-	nil,                             // 48: accelerd.v1.TranslateRequest.ConstantsEntry
-	nil,                             // 49: accelerd.v1.KernelProgram.ConstantsEntry
-	(Dtype)(0),                      // 50: accelerd.v1.Dtype
-	(*TensorInput)(nil),             // 51: accelerd.v1.TensorInput
-	(*durationpb.Duration)(nil),     // 52: google.protobuf.Duration
-	(*Tensor)(nil),                  // 53: accelerd.v1.Tensor
+	(*KernelView)(nil),              // 26: accelerd.v1.KernelView
+	(*KernelOutput)(nil),            // 27: accelerd.v1.KernelOutput
+	(*LaunchResponse)(nil),          // 28: accelerd.v1.LaunchResponse
+	(*NamedTensor)(nil),             // 29: accelerd.v1.NamedTensor
+	(*KernelFault)(nil),             // 30: accelerd.v1.KernelFault
+	(*BenchmarkRequest)(nil),        // 31: accelerd.v1.BenchmarkRequest
+	(*BenchmarkResponse)(nil),       // 32: accelerd.v1.BenchmarkResponse
+	(*BenchmarkMismatch)(nil),       // 33: accelerd.v1.BenchmarkMismatch
+	(*SmallOutput)(nil),             // 34: accelerd.v1.SmallOutput
+	(*ListKernelsRequest)(nil),      // 35: accelerd.v1.ListKernelsRequest
+	(*ListKernelsResponse)(nil),     // 36: accelerd.v1.ListKernelsResponse
+	(*EvictKernelRequest)(nil),      // 37: accelerd.v1.EvictKernelRequest
+	(*EvictKernelResponse)(nil),     // 38: accelerd.v1.EvictKernelResponse
+	(*EvaluateRequest)(nil),         // 39: accelerd.v1.EvaluateRequest
+	(*CudaSubject)(nil),             // 40: accelerd.v1.CudaSubject
+	(*CudaParam)(nil),               // 41: accelerd.v1.CudaParam
+	(*EvaluationReference)(nil),     // 42: accelerd.v1.EvaluationReference
+	(*ExpectedOutputs)(nil),         // 43: accelerd.v1.ExpectedOutputs
+	(*EvaluateResponse)(nil),        // 44: accelerd.v1.EvaluateResponse
+	(*GenerateDatasetRequest)(nil),  // 45: accelerd.v1.GenerateDatasetRequest
+	(*GenerateDatasetResponse)(nil), // 46: accelerd.v1.GenerateDatasetResponse
+	(*DatasetPair)(nil),             // 47: accelerd.v1.DatasetPair
+	(*DatasetRun)(nil),              // 48: accelerd.v1.DatasetRun
+	nil,                             // 49: accelerd.v1.TranslateRequest.ConstantsEntry
+	nil,                             // 50: accelerd.v1.KernelProgram.ConstantsEntry
+	(Dtype)(0),                      // 51: accelerd.v1.Dtype
+	(*TensorInput)(nil),             // 52: accelerd.v1.TensorInput
+	(*durationpb.Duration)(nil),     // 53: google.protobuf.Duration
+	(*Tensor)(nil),                  // 54: accelerd.v1.Tensor
 }
 var file_accelerd_v1_kernel_proto_depIdxs = []int32{
 	0,  // 0: accelerd.v1.TranslateRequest.dialect:type_name -> accelerd.v1.KernelDialect
-	48, // 1: accelerd.v1.TranslateRequest.constants:type_name -> accelerd.v1.TranslateRequest.ConstantsEntry
+	49, // 1: accelerd.v1.TranslateRequest.constants:type_name -> accelerd.v1.TranslateRequest.ConstantsEntry
 	1,  // 2: accelerd.v1.TranslateRequest.targets:type_name -> accelerd.v1.KernelTarget
 	13, // 3: accelerd.v1.TranslateResponse.kernels:type_name -> accelerd.v1.TranslatedKernel
 	17, // 4: accelerd.v1.TranslateResponse.diagnostics:type_name -> accelerd.v1.KernelDiagnostic
 	14, // 5: accelerd.v1.TranslatedKernel.params:type_name -> accelerd.v1.KernelParam
 	16, // 6: accelerd.v1.TranslatedKernel.files:type_name -> accelerd.v1.KernelFile
 	15, // 7: accelerd.v1.KernelParam.components:type_name -> accelerd.v1.KernelComponent
-	50, // 8: accelerd.v1.KernelComponent.dtype:type_name -> accelerd.v1.Dtype
+	51, // 8: accelerd.v1.KernelComponent.dtype:type_name -> accelerd.v1.Dtype
 	0,  // 9: accelerd.v1.KernelProgram.dialect:type_name -> accelerd.v1.KernelDialect
-	49, // 10: accelerd.v1.KernelProgram.constants:type_name -> accelerd.v1.KernelProgram.ConstantsEntry
+	50, // 10: accelerd.v1.KernelProgram.constants:type_name -> accelerd.v1.KernelProgram.ConstantsEntry
 	18, // 11: accelerd.v1.CompileRequest.program:type_name -> accelerd.v1.KernelProgram
 	20, // 12: accelerd.v1.CompileRequest.cuda:type_name -> accelerd.v1.CudaCompileOptions
 	24, // 13: accelerd.v1.CompileResponse.kernel:type_name -> accelerd.v1.Kernel
@@ -4274,83 +4375,84 @@ var file_accelerd_v1_kernel_proto_depIdxs = []int32{
 	0,  // 16: accelerd.v1.Kernel.dialect:type_name -> accelerd.v1.KernelDialect
 	14, // 17: accelerd.v1.Kernel.params:type_name -> accelerd.v1.KernelParam
 	18, // 18: accelerd.v1.LaunchRequest.program:type_name -> accelerd.v1.KernelProgram
-	51, // 19: accelerd.v1.LaunchRequest.arguments:type_name -> accelerd.v1.TensorInput
-	26, // 20: accelerd.v1.LaunchRequest.outputs:type_name -> accelerd.v1.KernelOutput
+	52, // 19: accelerd.v1.LaunchRequest.arguments:type_name -> accelerd.v1.TensorInput
+	27, // 20: accelerd.v1.LaunchRequest.outputs:type_name -> accelerd.v1.KernelOutput
 	2,  // 21: accelerd.v1.LaunchRequest.device:type_name -> accelerd.v1.KernelDevice
-	28, // 22: accelerd.v1.LaunchResponse.outputs:type_name -> accelerd.v1.NamedTensor
-	29, // 23: accelerd.v1.LaunchResponse.fault:type_name -> accelerd.v1.KernelFault
-	52, // 24: accelerd.v1.LaunchResponse.execution_time:type_name -> google.protobuf.Duration
-	2,  // 25: accelerd.v1.LaunchResponse.device:type_name -> accelerd.v1.KernelDevice
-	53, // 26: accelerd.v1.NamedTensor.value:type_name -> accelerd.v1.Tensor
-	3,  // 27: accelerd.v1.KernelFault.kind:type_name -> accelerd.v1.KernelFaultKind
-	25, // 28: accelerd.v1.BenchmarkRequest.launch:type_name -> accelerd.v1.LaunchRequest
-	18, // 29: accelerd.v1.BenchmarkRequest.reference:type_name -> accelerd.v1.KernelProgram
-	4,  // 30: accelerd.v1.BenchmarkResponse.verdict:type_name -> accelerd.v1.BenchmarkVerdict
-	52, // 31: accelerd.v1.BenchmarkResponse.run_times:type_name -> google.protobuf.Duration
-	52, // 32: accelerd.v1.BenchmarkResponse.median_time:type_name -> google.protobuf.Duration
-	52, // 33: accelerd.v1.BenchmarkResponse.p10_time:type_name -> google.protobuf.Duration
-	52, // 34: accelerd.v1.BenchmarkResponse.p90_time:type_name -> google.protobuf.Duration
-	52, // 35: accelerd.v1.BenchmarkResponse.min_time:type_name -> google.protobuf.Duration
-	32, // 36: accelerd.v1.BenchmarkResponse.mismatches:type_name -> accelerd.v1.BenchmarkMismatch
-	29, // 37: accelerd.v1.BenchmarkResponse.fault:type_name -> accelerd.v1.KernelFault
-	2,  // 38: accelerd.v1.BenchmarkResponse.device:type_name -> accelerd.v1.KernelDevice
-	33, // 39: accelerd.v1.BenchmarkResponse.small_outputs:type_name -> accelerd.v1.SmallOutput
-	24, // 40: accelerd.v1.ListKernelsResponse.kernels:type_name -> accelerd.v1.Kernel
-	39, // 41: accelerd.v1.EvaluateRequest.subject:type_name -> accelerd.v1.CudaSubject
-	51, // 42: accelerd.v1.EvaluateRequest.arguments:type_name -> accelerd.v1.TensorInput
-	41, // 43: accelerd.v1.EvaluateRequest.reference:type_name -> accelerd.v1.EvaluationReference
-	42, // 44: accelerd.v1.EvaluateRequest.expected:type_name -> accelerd.v1.ExpectedOutputs
-	52, // 45: accelerd.v1.EvaluateRequest.launch_timeout:type_name -> google.protobuf.Duration
-	40, // 46: accelerd.v1.CudaSubject.params:type_name -> accelerd.v1.CudaParam
-	50, // 47: accelerd.v1.CudaParam.dtype:type_name -> accelerd.v1.Dtype
-	5,  // 48: accelerd.v1.CudaParam.kind:type_name -> accelerd.v1.CudaParamKind
-	18, // 49: accelerd.v1.EvaluationReference.program:type_name -> accelerd.v1.KernelProgram
-	28, // 50: accelerd.v1.ExpectedOutputs.outputs:type_name -> accelerd.v1.NamedTensor
-	6,  // 51: accelerd.v1.EvaluateResponse.verdict:type_name -> accelerd.v1.EvaluationVerdict
-	23, // 52: accelerd.v1.EvaluateResponse.resources:type_name -> accelerd.v1.CudaResources
-	52, // 53: accelerd.v1.EvaluateResponse.run_times:type_name -> google.protobuf.Duration
-	52, // 54: accelerd.v1.EvaluateResponse.median_time:type_name -> google.protobuf.Duration
-	52, // 55: accelerd.v1.EvaluateResponse.p10_time:type_name -> google.protobuf.Duration
-	52, // 56: accelerd.v1.EvaluateResponse.p90_time:type_name -> google.protobuf.Duration
-	52, // 57: accelerd.v1.EvaluateResponse.min_time:type_name -> google.protobuf.Duration
-	32, // 58: accelerd.v1.EvaluateResponse.mismatches:type_name -> accelerd.v1.BenchmarkMismatch
-	33, // 59: accelerd.v1.EvaluateResponse.small_outputs:type_name -> accelerd.v1.SmallOutput
-	7,  // 60: accelerd.v1.GenerateDatasetRequest.categories:type_name -> accelerd.v1.DatasetCategory
-	0,  // 61: accelerd.v1.GenerateDatasetRequest.dialects:type_name -> accelerd.v1.KernelDialect
-	1,  // 62: accelerd.v1.GenerateDatasetRequest.targets:type_name -> accelerd.v1.KernelTarget
-	2,  // 63: accelerd.v1.GenerateDatasetRequest.device:type_name -> accelerd.v1.KernelDevice
-	46, // 64: accelerd.v1.GenerateDatasetResponse.pair:type_name -> accelerd.v1.DatasetPair
-	8,  // 65: accelerd.v1.DatasetPair.split:type_name -> accelerd.v1.DatasetSplit
-	7,  // 66: accelerd.v1.DatasetPair.category:type_name -> accelerd.v1.DatasetCategory
-	0,  // 67: accelerd.v1.DatasetPair.dialect:type_name -> accelerd.v1.KernelDialect
-	16, // 68: accelerd.v1.DatasetPair.files:type_name -> accelerd.v1.KernelFile
-	47, // 69: accelerd.v1.DatasetPair.runs:type_name -> accelerd.v1.DatasetRun
-	2,  // 70: accelerd.v1.DatasetRun.device:type_name -> accelerd.v1.KernelDevice
-	9,  // 71: accelerd.v1.DatasetRun.agreement:type_name -> accelerd.v1.DatasetAgreement
-	52, // 72: accelerd.v1.DatasetRun.execution_time:type_name -> google.protobuf.Duration
-	11, // 73: accelerd.v1.TranslateRequest.ConstantsEntry.value:type_name -> accelerd.v1.KernelConstant
-	11, // 74: accelerd.v1.KernelProgram.ConstantsEntry.value:type_name -> accelerd.v1.KernelConstant
-	10, // 75: accelerd.v1.KernelService.Translate:input_type -> accelerd.v1.TranslateRequest
-	19, // 76: accelerd.v1.KernelService.Compile:input_type -> accelerd.v1.CompileRequest
-	25, // 77: accelerd.v1.KernelService.Launch:input_type -> accelerd.v1.LaunchRequest
-	30, // 78: accelerd.v1.KernelService.Benchmark:input_type -> accelerd.v1.BenchmarkRequest
-	38, // 79: accelerd.v1.KernelService.Evaluate:input_type -> accelerd.v1.EvaluateRequest
-	44, // 80: accelerd.v1.KernelService.GenerateDataset:input_type -> accelerd.v1.GenerateDatasetRequest
-	34, // 81: accelerd.v1.KernelService.ListKernels:input_type -> accelerd.v1.ListKernelsRequest
-	36, // 82: accelerd.v1.KernelService.EvictKernel:input_type -> accelerd.v1.EvictKernelRequest
-	12, // 83: accelerd.v1.KernelService.Translate:output_type -> accelerd.v1.TranslateResponse
-	21, // 84: accelerd.v1.KernelService.Compile:output_type -> accelerd.v1.CompileResponse
-	27, // 85: accelerd.v1.KernelService.Launch:output_type -> accelerd.v1.LaunchResponse
-	31, // 86: accelerd.v1.KernelService.Benchmark:output_type -> accelerd.v1.BenchmarkResponse
-	43, // 87: accelerd.v1.KernelService.Evaluate:output_type -> accelerd.v1.EvaluateResponse
-	45, // 88: accelerd.v1.KernelService.GenerateDataset:output_type -> accelerd.v1.GenerateDatasetResponse
-	35, // 89: accelerd.v1.KernelService.ListKernels:output_type -> accelerd.v1.ListKernelsResponse
-	37, // 90: accelerd.v1.KernelService.EvictKernel:output_type -> accelerd.v1.EvictKernelResponse
-	83, // [83:91] is the sub-list for method output_type
-	75, // [75:83] is the sub-list for method input_type
-	75, // [75:75] is the sub-list for extension type_name
-	75, // [75:75] is the sub-list for extension extendee
-	0,  // [0:75] is the sub-list for field type_name
+	26, // 22: accelerd.v1.LaunchRequest.views:type_name -> accelerd.v1.KernelView
+	29, // 23: accelerd.v1.LaunchResponse.outputs:type_name -> accelerd.v1.NamedTensor
+	30, // 24: accelerd.v1.LaunchResponse.fault:type_name -> accelerd.v1.KernelFault
+	53, // 25: accelerd.v1.LaunchResponse.execution_time:type_name -> google.protobuf.Duration
+	2,  // 26: accelerd.v1.LaunchResponse.device:type_name -> accelerd.v1.KernelDevice
+	54, // 27: accelerd.v1.NamedTensor.value:type_name -> accelerd.v1.Tensor
+	3,  // 28: accelerd.v1.KernelFault.kind:type_name -> accelerd.v1.KernelFaultKind
+	25, // 29: accelerd.v1.BenchmarkRequest.launch:type_name -> accelerd.v1.LaunchRequest
+	18, // 30: accelerd.v1.BenchmarkRequest.reference:type_name -> accelerd.v1.KernelProgram
+	4,  // 31: accelerd.v1.BenchmarkResponse.verdict:type_name -> accelerd.v1.BenchmarkVerdict
+	53, // 32: accelerd.v1.BenchmarkResponse.run_times:type_name -> google.protobuf.Duration
+	53, // 33: accelerd.v1.BenchmarkResponse.median_time:type_name -> google.protobuf.Duration
+	53, // 34: accelerd.v1.BenchmarkResponse.p10_time:type_name -> google.protobuf.Duration
+	53, // 35: accelerd.v1.BenchmarkResponse.p90_time:type_name -> google.protobuf.Duration
+	53, // 36: accelerd.v1.BenchmarkResponse.min_time:type_name -> google.protobuf.Duration
+	33, // 37: accelerd.v1.BenchmarkResponse.mismatches:type_name -> accelerd.v1.BenchmarkMismatch
+	30, // 38: accelerd.v1.BenchmarkResponse.fault:type_name -> accelerd.v1.KernelFault
+	2,  // 39: accelerd.v1.BenchmarkResponse.device:type_name -> accelerd.v1.KernelDevice
+	34, // 40: accelerd.v1.BenchmarkResponse.small_outputs:type_name -> accelerd.v1.SmallOutput
+	24, // 41: accelerd.v1.ListKernelsResponse.kernels:type_name -> accelerd.v1.Kernel
+	40, // 42: accelerd.v1.EvaluateRequest.subject:type_name -> accelerd.v1.CudaSubject
+	52, // 43: accelerd.v1.EvaluateRequest.arguments:type_name -> accelerd.v1.TensorInput
+	42, // 44: accelerd.v1.EvaluateRequest.reference:type_name -> accelerd.v1.EvaluationReference
+	43, // 45: accelerd.v1.EvaluateRequest.expected:type_name -> accelerd.v1.ExpectedOutputs
+	53, // 46: accelerd.v1.EvaluateRequest.launch_timeout:type_name -> google.protobuf.Duration
+	41, // 47: accelerd.v1.CudaSubject.params:type_name -> accelerd.v1.CudaParam
+	51, // 48: accelerd.v1.CudaParam.dtype:type_name -> accelerd.v1.Dtype
+	5,  // 49: accelerd.v1.CudaParam.kind:type_name -> accelerd.v1.CudaParamKind
+	18, // 50: accelerd.v1.EvaluationReference.program:type_name -> accelerd.v1.KernelProgram
+	29, // 51: accelerd.v1.ExpectedOutputs.outputs:type_name -> accelerd.v1.NamedTensor
+	6,  // 52: accelerd.v1.EvaluateResponse.verdict:type_name -> accelerd.v1.EvaluationVerdict
+	23, // 53: accelerd.v1.EvaluateResponse.resources:type_name -> accelerd.v1.CudaResources
+	53, // 54: accelerd.v1.EvaluateResponse.run_times:type_name -> google.protobuf.Duration
+	53, // 55: accelerd.v1.EvaluateResponse.median_time:type_name -> google.protobuf.Duration
+	53, // 56: accelerd.v1.EvaluateResponse.p10_time:type_name -> google.protobuf.Duration
+	53, // 57: accelerd.v1.EvaluateResponse.p90_time:type_name -> google.protobuf.Duration
+	53, // 58: accelerd.v1.EvaluateResponse.min_time:type_name -> google.protobuf.Duration
+	33, // 59: accelerd.v1.EvaluateResponse.mismatches:type_name -> accelerd.v1.BenchmarkMismatch
+	34, // 60: accelerd.v1.EvaluateResponse.small_outputs:type_name -> accelerd.v1.SmallOutput
+	7,  // 61: accelerd.v1.GenerateDatasetRequest.categories:type_name -> accelerd.v1.DatasetCategory
+	0,  // 62: accelerd.v1.GenerateDatasetRequest.dialects:type_name -> accelerd.v1.KernelDialect
+	1,  // 63: accelerd.v1.GenerateDatasetRequest.targets:type_name -> accelerd.v1.KernelTarget
+	2,  // 64: accelerd.v1.GenerateDatasetRequest.device:type_name -> accelerd.v1.KernelDevice
+	47, // 65: accelerd.v1.GenerateDatasetResponse.pair:type_name -> accelerd.v1.DatasetPair
+	8,  // 66: accelerd.v1.DatasetPair.split:type_name -> accelerd.v1.DatasetSplit
+	7,  // 67: accelerd.v1.DatasetPair.category:type_name -> accelerd.v1.DatasetCategory
+	0,  // 68: accelerd.v1.DatasetPair.dialect:type_name -> accelerd.v1.KernelDialect
+	16, // 69: accelerd.v1.DatasetPair.files:type_name -> accelerd.v1.KernelFile
+	48, // 70: accelerd.v1.DatasetPair.runs:type_name -> accelerd.v1.DatasetRun
+	2,  // 71: accelerd.v1.DatasetRun.device:type_name -> accelerd.v1.KernelDevice
+	9,  // 72: accelerd.v1.DatasetRun.agreement:type_name -> accelerd.v1.DatasetAgreement
+	53, // 73: accelerd.v1.DatasetRun.execution_time:type_name -> google.protobuf.Duration
+	11, // 74: accelerd.v1.TranslateRequest.ConstantsEntry.value:type_name -> accelerd.v1.KernelConstant
+	11, // 75: accelerd.v1.KernelProgram.ConstantsEntry.value:type_name -> accelerd.v1.KernelConstant
+	10, // 76: accelerd.v1.KernelService.Translate:input_type -> accelerd.v1.TranslateRequest
+	19, // 77: accelerd.v1.KernelService.Compile:input_type -> accelerd.v1.CompileRequest
+	25, // 78: accelerd.v1.KernelService.Launch:input_type -> accelerd.v1.LaunchRequest
+	31, // 79: accelerd.v1.KernelService.Benchmark:input_type -> accelerd.v1.BenchmarkRequest
+	39, // 80: accelerd.v1.KernelService.Evaluate:input_type -> accelerd.v1.EvaluateRequest
+	45, // 81: accelerd.v1.KernelService.GenerateDataset:input_type -> accelerd.v1.GenerateDatasetRequest
+	35, // 82: accelerd.v1.KernelService.ListKernels:input_type -> accelerd.v1.ListKernelsRequest
+	37, // 83: accelerd.v1.KernelService.EvictKernel:input_type -> accelerd.v1.EvictKernelRequest
+	12, // 84: accelerd.v1.KernelService.Translate:output_type -> accelerd.v1.TranslateResponse
+	21, // 85: accelerd.v1.KernelService.Compile:output_type -> accelerd.v1.CompileResponse
+	28, // 86: accelerd.v1.KernelService.Launch:output_type -> accelerd.v1.LaunchResponse
+	32, // 87: accelerd.v1.KernelService.Benchmark:output_type -> accelerd.v1.BenchmarkResponse
+	44, // 88: accelerd.v1.KernelService.Evaluate:output_type -> accelerd.v1.EvaluateResponse
+	46, // 89: accelerd.v1.KernelService.GenerateDataset:output_type -> accelerd.v1.GenerateDatasetResponse
+	36, // 90: accelerd.v1.KernelService.ListKernels:output_type -> accelerd.v1.ListKernelsResponse
+	38, // 91: accelerd.v1.KernelService.EvictKernel:output_type -> accelerd.v1.EvictKernelResponse
+	84, // [84:92] is the sub-list for method output_type
+	76, // [76:84] is the sub-list for method input_type
+	76, // [76:76] is the sub-list for extension type_name
+	76, // [76:76] is the sub-list for extension extendee
+	0,  // [0:76] is the sub-list for field type_name
 }
 
 func init() { file_accelerd_v1_kernel_proto_init() }
@@ -4369,21 +4471,21 @@ func file_accelerd_v1_kernel_proto_init() {
 		(*LaunchRequest_KernelId)(nil),
 		(*LaunchRequest_Program)(nil),
 	}
-	file_accelerd_v1_kernel_proto_msgTypes[20].OneofWrappers = []any{}
-	file_accelerd_v1_kernel_proto_msgTypes[23].OneofWrappers = []any{}
-	file_accelerd_v1_kernel_proto_msgTypes[28].OneofWrappers = []any{
+	file_accelerd_v1_kernel_proto_msgTypes[21].OneofWrappers = []any{}
+	file_accelerd_v1_kernel_proto_msgTypes[24].OneofWrappers = []any{}
+	file_accelerd_v1_kernel_proto_msgTypes[29].OneofWrappers = []any{
 		(*EvaluateRequest_Reference)(nil),
 		(*EvaluateRequest_Expected)(nil),
 	}
-	file_accelerd_v1_kernel_proto_msgTypes[33].OneofWrappers = []any{}
 	file_accelerd_v1_kernel_proto_msgTypes[34].OneofWrappers = []any{}
+	file_accelerd_v1_kernel_proto_msgTypes[35].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_accelerd_v1_kernel_proto_rawDesc), len(file_accelerd_v1_kernel_proto_rawDesc)),
 			NumEnums:      10,
-			NumMessages:   40,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
