@@ -82,14 +82,18 @@ export class Caller {
         const connection = this.connections.next();
         const ended = new AbortController();
         const signal = context.signal === undefined ? ended.signal : AbortSignal.any([context.signal, ended.signal]);
+        let messages: AsyncIterator<MessageShape<O>> | undefined;
         try {
             const { transport } = connection;
             const response = await transport.stream(method, signal, this.#left(context), this.#headers(context), requests);
-            yield* response.message;
+            messages = response.message[Symbol.asyncIterator]();
+            for (let next = await messages.next(); next.done !== true; next = await messages.next()) yield next.value;
         } catch (failed) {
             throw this.#problem(failed, connection, context);
         } finally {
             ended.abort();
+            // Only then does Connect clear the timer of the deadline, which keeps Node alive.
+            messages?.next().catch(() => undefined);
         }
     }
 

@@ -1,0 +1,88 @@
+// The golden suite in Node. The driver, tests/golden, sets the variables that name its daemons.
+
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { after, describe, test } from "node:test";
+import { Client, DeviceService, EmbedService, TensorService } from "../src/node.js";
+import { CALLS, type Cases, checkVectors, equal, errorOf } from "./golden_calls.js";
+
+const variable = (name: string) => process.env[`ACCELERD_GOLDEN_${name}`] ?? "";
+const path = variable("CASES");
+
+describe("golden", { skip: path === "" ? "ACCELERD_GOLDEN_CASES is not set" : false }, () => {
+    const cases = path === "" ? ({} as Cases) : (JSON.parse(readFileSync(path, "utf8")) as Cases);
+    const client = new Client(variable("TARGET") || "localhost:1");
+    after(() => client.close());
+
+    for (const [name, call] of Object.entries(CALLS)) test(name, () => call(client, cases));
+
+    test("stubs", async () => {
+        const { version } = await client.stub(DeviceService).getStats({});
+        for await (const { stats } of client.stub(DeviceService).watch({})) {
+            equal(stats?.version, version);
+            break;
+        }
+        const texts = { case: "texts" as const, value: { values: cases.embed.texts } };
+        for await (const response of client.stub(EmbedService).embedStream([{ embed: { input: texts } }])) equal(response.result.case, "embed");
+        const header = { dtype: 3, shape: [1n] };
+        const { tensor } = await client.stub(TensorService).uploadTensor([{ header, data: new Uint8Array(4) }]);
+        await client.stub(TensorService).freeTensors({ handles: [tensor!.handle] });
+    });
+
+    test("verify of functions", async () => {
+        const double = (body: string) => `def f(x: float) -> float:\n    return ${body}\n`;
+        const progress: number[] = [];
+        const onProgress = (done: number) => progress.push(done);
+        const passed = await client.verify(double("2.0 * x"), double("x + x"), { count: 1_000, onProgress });
+        equal([passed.passed, Number(passed.caseCount), progress.at(-1)], [true, 1_000, 1_000]);
+        const failed = await client.verify(double("2.0 * x"), double("3.0 * x"), { count: 100, domains: { x: { min: 1, max: 2 } } });
+        equal([failed.passed, failed.functions?.counterexamples.length !== 0], [false, true]);
+    });
+
+    test("several calls share a connection, and connections take turns", async () => {
+        const many = new Client(variable("TARGET"), { connections: 2 });
+        const found = await Promise.all(Array.from({ length: 20 }, () => many.embed(cases.embed.texts)));
+        for (const vectors of found) checkVectors(cases, vectors);
+        many.close();
+    });
+
+    test("a target that cannot be reached gets no calls", async () => {
+        const either = new Client(["http://127.0.0.1:1", variable("TARGET")], { attempts: 2 });
+        for (let call = 0; call < 4; call += 1) checkVectors(cases, await either.embed(cases.embed.texts));
+        either.close();
+    });
+
+    test("tls", async () => {
+        const tls = { ca: variable("CA") };
+        const known = new Client(variable("TLS_TARGET"), { tls, token: variable("TOKEN") });
+        checkVectors(cases, await known.embed(cases.embed.texts));
+        const unknown = new Client(variable("TLS_TARGET"), { tls });
+        const { code, reason } = await errorOf(unknown.embed(["x"]));
+        equal({ code, reason }, cases.without_token);
+        const distrusting = new Client(variable("TLS_TARGET"), { timeoutMs: 300 });
+        const refused = await errorOf(distrusting.embed(["x"]));
+        equal([refused.code, refused.isSent, /certificate/.test(refused.message)], ["UNAVAILABLE", false, true]);
+        for (const one of [known, unknown, distrusting]) one.close();
+    });
+
+    test("a call survives a restart", async () => {
+        checkVectors(cases, await client.embed(cases.embed.texts));
+        execFileSync("bash", ["-c", variable("RESTART")]);
+        checkVectors(cases, await client.embed(cases.embed.texts));
+    });
+
+    test("a stream survives a restart", async () => {
+        const sequences: number[] = [];
+        function* batches() {
+            for (let at = 0; at < 4; at += 1) {
+                if (at === 2) execFileSync("bash", ["-c", variable("RESTART")]);
+                yield cases.embed.texts;
+            }
+        }
+        for await (const { sequence, value } of client.embedStream(batches())) {
+            checkVectors(cases, value!);
+            sequences.push(sequence);
+        }
+        equal(sequences.sort(), [0, 1, 2, 3]);
+    });
+});
