@@ -4,6 +4,7 @@ import type { DescMessage, DescMethodBiDiStreaming, DescMethodUnary, MessageInit
 import type { CallContext, Caller } from "./caller.js";
 import { AccelerdError, fromItem, malformed } from "./errors.js";
 import type { ItemError } from "./generated/accelerd/v1/error_pb.js";
+import type { Init } from "./init.js";
 import { type Batches, Input, SentMessages } from "./resume.js";
 
 /** A response of such a stream. */
@@ -16,6 +17,8 @@ export interface BatchMethods<I extends DescMessage, O extends DescMessage, SI e
     readonly field: string;
     /** Whether a batch may replace the effects of an earlier one. */
     readonly isOrdered: boolean;
+    /** Serializes a message of the stream as chunks, if that saves copies of large arrays. */
+    readonly encode?: (sequence: number, request: Init<I>) => readonly Uint8Array[];
 }
 
 /** The outcome of a batch: a value or an error. */
@@ -30,7 +33,7 @@ export type Outcome<T> =
 export function batches<I extends DescMessage, O extends DescMessage, SI extends DescMessage, SO extends DescMessage>(
     caller: Caller,
     methods: BatchMethods<I, O, SI, SO>,
-    requests: Batches<MessageInitShape<I>>,
+    requests: Batches<Init<I>>,
     context: CallContext,
 ): AsyncGenerator<Outcome<MessageShape<O>>, void, undefined> {
     const run = caller.connections.canStreamRequests ? resumed : oneByOne;
@@ -40,12 +43,12 @@ export function batches<I extends DescMessage, O extends DescMessage, SI extends
 async function* oneByOne<I extends DescMessage, O extends DescMessage, SI extends DescMessage, SO extends DescMessage>(
     caller: Caller,
     { unary }: BatchMethods<I, O, SI, SO>,
-    requests: Batches<MessageInitShape<I>>,
+    requests: Batches<Init<I>>,
     context: CallContext,
 ): AsyncGenerator<Outcome<MessageShape<O>>, void, undefined> {
     let sequence = 0;
     for await (const request of requests) {
-        yield await caller.call(unary, request, context).then(
+        yield await caller.call(unary, request as MessageInitShape<I>, context).then(
             (value) => ({ sequence, value }),
             (error: unknown) => ({ sequence, error: itemError(error, context) }),
         );
@@ -63,17 +66,23 @@ function itemError(error: unknown, { signal }: CallContext): AccelerdError {
 async function* resumed<I extends DescMessage, O extends DescMessage, SI extends DescMessage, SO extends DescMessage>(
     caller: Caller,
     methods: BatchMethods<I, O, SI, SO>,
-    requests: Batches<MessageInitShape<I>>,
+    requests: Batches<Init<I>>,
     context: CallContext,
 ): AsyncGenerator<Outcome<MessageShape<O>>, void, undefined> {
     const attempts = caller.attempts(context, true);
-    const sent = new SentMessages<MessageInitShape<SI>>(methods.isOrdered);
+    const { stream, field, isOrdered, encode } = methods;
+    const sent = new SentMessages<MessageInitShape<SI> | readonly Uint8Array[]>(isOrdered);
     const input = new Input(requests);
+    const make = encode ?? ((sequence: number, request: Init<I>) => ({ sequence: BigInt(sequence), [field]: request }) as unknown as MessageInitShape<SI>);
     try {
         for (;;) {
-            const outgoing = new Outgoing(input, sent, methods.field);
+            const outgoing = new Outgoing(input, sent, make);
+            const responses =
+                encode === undefined
+                    ? caller.responses(stream, outgoing as AsyncIterable<MessageInitShape<SI>>, context)
+                    : caller.encodedResponses(stream, outgoing as AsyncIterable<readonly Uint8Array[]>, context);
             try {
-                for await (const message of caller.responses(methods.stream, outgoing, context)) {
+                for await (const message of responses) {
                     attempts.progressed();
                     const response = message as unknown as Response;
                     if (sent.answered(Number(response.sequence))) yield outcome(response);
@@ -108,7 +117,7 @@ class Outgoing<T, M> implements AsyncIterable<M> {
     constructor(
         private readonly input: Input<T>,
         private readonly sent: SentMessages<M>,
-        private readonly field: string,
+        private readonly make: (sequence: number, request: T) => M,
     ) {
         this.#attempt = sent.begin();
     }
@@ -129,16 +138,12 @@ class Outgoing<T, M> implements AsyncIterable<M> {
 
     async #pull(): Promise<boolean> {
         try {
-            const hasNext = await this.input.pull((request) => this.sent.keep((sequence) => this.#message(sequence, request)));
+            const hasNext = await this.input.pull((request) => this.sent.keep((sequence) => this.make(sequence, request)));
             if (!hasNext) this.sent.end();
             return hasNext;
         } catch (reason) {
             this.failure = { reason };
             throw reason;
         }
-    }
-
-    #message(sequence: number, request: T): M {
-        return { sequence: BigInt(sequence), [this.field]: request } as M;
     }
 }

@@ -17,6 +17,7 @@ export class Client extends BaseClient {
         if (unix !== undefined) throw new RangeError(`target: expected http:// or https:// in a browser, got "${unix.text}"`);
         const connections = targets.map(({ origin }) => ({
             target: origin,
+            usesFetch: true,
             transport: createGrpcWebTransport({ baseUrl: origin }),
             close: () => undefined,
         }));

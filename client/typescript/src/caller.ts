@@ -3,7 +3,7 @@
 import type { DescMessage, DescMethodStreaming, DescMethodUnary, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
 import { MethodOptions_IdempotencyLevel } from "@bufbuild/protobuf/wkt";
 import type { Connection, Connections } from "./connections.js";
-import { AccelerdError, fromCall, late } from "./errors.js";
+import { AccelerdError, cancelled, fromCall, late } from "./errors.js";
 import { Attempts, RetryBudget } from "./retry.js";
 import { type Clock, checkedTimeout } from "./timeout.js";
 
@@ -73,20 +73,39 @@ export class Caller {
     }
 
     /** Iterates over the responses of one attempt of a stream. The end of the iteration cancels the call. */
-    async *responses<I extends DescMessage, O extends DescMessage>(
+    responses<I extends DescMessage, O extends DescMessage>(
         method: Streaming<I, O>,
         requests: AsyncIterable<MessageInitShape<I>>,
         context: CallContext,
     ): AsyncGenerator<MessageShape<O>, void, undefined> {
         this.#checkStreaming(method);
+        return this.#responses(context, async ({ transport }, signal, timeoutMs, headers) => {
+            return (await transport.stream(method, signal, timeoutMs, headers, requests)).message;
+        });
+    }
+
+    /** Iterates like `responses`, with requests that are serialized, each as chunks: so large arrays are sent without a copy. */
+    encodedResponses<I extends DescMessage, O extends DescMessage>(
+        method: Streaming<I, O>,
+        requests: AsyncIterable<readonly Uint8Array[]>,
+        context: CallContext,
+    ): AsyncGenerator<MessageShape<O>, void, undefined> {
+        return this.#responses(context, ({ openEncoded }, signal, timeoutMs, headers) => {
+            if (openEncoded === undefined) throw new Error("expected a connection that streams requests");
+            return openEncoded(method, signal, timeoutMs, headers, requests);
+        });
+    }
+
+    async *#responses<T>(
+        context: CallContext,
+        open: (connection: Connection, signal: AbortSignal, timeoutMs: number, headers: Headers) => Promise<AsyncIterable<T>>,
+    ): AsyncGenerator<T, void, undefined> {
         const connection = this.connections.next();
         const ended = new AbortController();
         const signal = context.signal === undefined ? ended.signal : AbortSignal.any([context.signal, ended.signal]);
-        let messages: AsyncIterator<MessageShape<O>> | undefined;
+        let messages: AsyncIterator<T> | undefined;
         try {
-            const { transport } = connection;
-            const response = await transport.stream(method, signal, this.#left(context), this.#headers(context), requests);
-            messages = response.message[Symbol.asyncIterator]();
+            messages = (await open(connection, signal, this.#left(context), this.#headers(context)))[Symbol.asyncIterator]();
             for (let next = await messages.next(); next.done !== true; next = await messages.next()) yield next.value;
         } catch (failed) {
             throw this.#problem(failed, connection, context);
@@ -131,19 +150,19 @@ export class Caller {
         try {
             await this.clock.sleep(wait, signal);
         } catch {
-            throw fromCall(undefined, "", signal);
+            throw cancelled(signal);
         }
     }
 
     #problem(failed: unknown, connection: Connection, context: CallContext): AccelerdError {
-        const problem = fromCall(failed, connection.target, context.signal);
+        const problem = fromCall(failed, connection, context.signal);
         if (!problem.isSent) this.connections.rest(connection);
         return problem;
     }
 
     /** Returns the milliseconds until the deadline as Connect takes them, where 0 means no deadline. */
     #left({ deadline, signal }: CallContext): number {
-        if (signal?.aborted) throw fromCall(undefined, "", signal);
+        if (signal?.aborted) throw cancelled(signal);
         if (deadline === Infinity) return 0;
         const left = Math.ceil(deadline - this.clock.now());
         if (left <= 0) throw late();

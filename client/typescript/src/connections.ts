@@ -1,14 +1,25 @@
 // The connections of a client, which calls use in turns.
 
+import type { DescMessage, DescMethodStreaming, MessageShape } from "@bufbuild/protobuf";
 import type { Transport } from "@connectrpc/connect";
+import type { Origin } from "./errors.js";
 import type { Clock } from "./timeout.js";
 
 /** A connection to a daemon, which is opened by its first call. */
-export interface Connection {
-    readonly target: string;
+export interface Connection extends Origin {
     readonly transport: Transport;
+    /** Opens a stream of messages that are serialized, each as chunks. Only where requests can be streamed. */
+    readonly openEncoded?: OpenEncoded;
     close(): void;
 }
+
+export type OpenEncoded = <I extends DescMessage, O extends DescMessage>(
+    method: DescMethodStreaming<I, O>,
+    signal: AbortSignal,
+    timeoutMs: number,
+    headers: Headers,
+    messages: AsyncIterable<readonly Uint8Array[]>,
+) => Promise<AsyncIterable<MessageShape<O>>>;
 
 /** How long a daemon that cannot be reached gets no calls, if there are others. */
 const REST_MS = 2_000;

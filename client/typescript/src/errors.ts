@@ -114,16 +114,28 @@ function statusCode(code: number): StatusCode {
     return code in CODES ? CODES[code as keyof typeof CODES] : "UNKNOWN";
 }
 
-/** Returns the error of a failed call. `signal` is the caller's, and `target` is named where there is no connection. */
-export function fromCall(failed: unknown, target: string, signal?: AbortSignal): AccelerdError {
+/** Returns the error of a call that its caller cancelled. */
+export function cancelled(signal: AbortSignal | undefined): AccelerdError {
+    return new AccelerdError("CANCELLED", "the caller cancelled the call", { cause: signal?.reason });
+}
+
+/** Where a call failed. */
+export interface Origin {
+    readonly target: string;
+    /** Whether requests are those of `fetch`, which rejects with a TypeError where the connection fails. */
+    readonly usesFetch?: boolean;
+}
+
+/** Returns the error of a failed call. `signal` is the caller's. */
+export function fromCall(failed: unknown, { target, usesFetch = false }: Origin, signal?: AbortSignal): AccelerdError {
     if (failed instanceof AccelerdError) return failed;
     const error = ConnectError.from(failed);
     if (error.metadata.has("grpc-status")) {
         return new AccelerdError(statusCode(error.code), error.rawMessage, { ...readDetails(error), cause: failed });
     }
-    if (signal?.aborted) return new AccelerdError("CANCELLED", "the caller cancelled the call", { cause: signal.reason });
+    if (signal?.aborted) return cancelled(signal);
     if (error.code === Code.DeadlineExceeded) return new AccelerdError("DEADLINE_EXCEEDED", "the deadline passed", { cause: failed });
-    const problem = connectionProblem(error);
+    const problem = connectionProblem(error, usesFetch);
     if (problem === undefined) return new AccelerdError(statusCode(error.code), error.rawMessage, { cause: failed });
     if (problem.isSent) return new AccelerdError("UNAVAILABLE", `the connection broke: ${problem.message}`, { cause: failed });
     const message = `no connection to ${target}: ${problem.message}; is the daemon running? \`accelerd serve\` starts it`;
@@ -135,10 +147,10 @@ const CONNECTING = new Set(["connect", "getaddrinfo"]);
 const NO_CONNECTION = /^(ERR_(SSL|TLS)_|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_|HOSTNAME_MISMATCH|EPROTO$)/;
 
 /** Returns what is wrong with the connection, if it is what failed. */
-function connectionProblem(error: ConnectError): { message: string; isSent: boolean } | undefined {
+function connectionProblem(error: ConnectError, usesFetch: boolean): { message: string; isSent: boolean } | undefined {
     for (const cause of causes(error)) {
-        // The error of `fetch`, in all browsers. It says nothing about whether the request was sent.
-        if (cause instanceof TypeError) return { message: cause.message, isSent: true };
+        // It does not say whether the request was sent.
+        if (usesFetch && cause instanceof TypeError) return { message: cause.message, isSent: true };
         const { code, syscall } = cause as { code?: unknown; syscall?: unknown };
         if (typeof code !== "string") continue;
         const isSent = !(CONNECTING.has(String(syscall)) || NO_CONNECTION.test(code));

@@ -4,9 +4,10 @@ import { readFileSync } from "node:fs";
 import type { ClientHttp2Session, ClientHttp2Stream } from "node:http2";
 import { connect as connectPlain, isIP, type Socket } from "node:net";
 import { connect as connectTls, type ConnectionOptions, type TLSSocket } from "node:tls";
-import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
+import { createGrpcTransport, createNodeHttpClient, Http2SessionManager } from "@connectrpc/connect-node";
 import { BaseClient, type ClientOptions } from "./client.js";
 import { type Connection, Connections } from "./connections.js";
+import { encodedStreams } from "./encoded_stream.js";
 import { checkedToken, readTargets, type Target } from "./target.js";
 import { systemClock } from "./timeout.js";
 
@@ -98,7 +99,8 @@ function openConnection(target: Target, tls: ConnectionOptions): Connection {
     });
     // Bulk numbers compress slowly and hardly at all.
     const transport = createGrpcTransport({ baseUrl: target.origin, sessionManager: manager, acceptCompression: [] });
-    return { target: target.text, transport, close: () => manager.abort() };
+    const client = createNodeHttpClient({ httpVersion: "2", sessionProvider: () => manager });
+    return { target: target.text, transport, openEncoded: encodedStreams(target.origin, client), close: () => manager.abort() };
 }
 
 /** Opens a socket, within a time of its own: an attempt to connect may hang for minutes. */

@@ -1,9 +1,12 @@
 // Writes of points: atomic in one message, or split into the messages of a stream.
 
+import { create, toBinary } from "@bufbuild/protobuf";
+import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 import { type BatchMethods, batches } from "./batches.js";
 import { type CallOptions, type Caller, iterate } from "./caller.js";
 import { AccelerdError, malformed } from "./errors.js";
-import { SimilarityService } from "./generated/accelerd/v1/similarity_pb.js";
+import { SimilarityService, UpsertRequestSchema } from "./generated/accelerd/v1/similarity_pb.js";
+import { TensorSchema } from "./generated/accelerd/v1/tensor_pb.js";
 import type { Init } from "./init.js";
 import { type Part, partsByBytes } from "./parts.js";
 import { type Ids, type Payload, payloadColumns, PointIds } from "./payload.js";
@@ -32,6 +35,7 @@ export type UpsertStep = Points & Prompts;
 
 type Request = Init<typeof SimilarityService.method.upsert.input>;
 
+const { LengthDelimited } = WireType;
 /** Size of the messages of a bulk write. The daemon processes a message only when it is complete. */
 const BULK_BYTES = 2 << 20;
 const ID_BYTES = 38;
@@ -44,7 +48,23 @@ const UPSERT_BATCHES: BatchMethods<
     (typeof SimilarityService.method.upsert)["output"],
     (typeof SimilarityService.method.upsertStream)["input"],
     (typeof SimilarityService.method.upsertStream)["output"]
-> = { stream: SimilarityService.method.upsertStream, unary: SimilarityService.method.upsert, field: "upsert", isOrdered: true };
+> = { stream: SimilarityService.method.upsertStream, unary: SimilarityService.method.upsert, field: "upsert", isOrdered: true, encode };
+
+/** Serializes an UpsertStreamRequest. Vectors come first, where the daemon reads them without a copy. */
+function encode(sequence: number, { points, ...rest }: Request): readonly Uint8Array[] {
+    const tail = toBinary(UpsertRequestSchema, create(UpsertRequestSchema, points?.case === "texts" ? { ...rest, points } : rest));
+    const vectors = points?.case === "vectors" ? points.value : undefined;
+    const data = vectors?.data ?? new Uint8Array();
+    const head = new BinaryWriter();
+    if (vectors !== undefined) {
+        const shape = create(TensorSchema, { dtype: vectors.dtype ?? 0, shape: vectors.shape ?? [] });
+        const tensor = new BinaryWriter().raw(toBinary(TensorSchema, shape)).tag(3, LengthDelimited).uint32(data.length).finish();
+        head.tag(3, LengthDelimited).uint32(tensor.length + data.length).raw(tensor);
+    }
+    const prefix = head.finish();
+    const start = new BinaryWriter().tag(1, WireType.Varint).uint64(sequence).tag(2, LengthDelimited);
+    return [start.uint32(prefix.length + data.length + tail.length).raw(prefix).finish(), data, tail];
+}
 
 /** Validated points to write. */
 class Write {

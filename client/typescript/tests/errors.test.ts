@@ -35,7 +35,7 @@ describe("errors that the daemon sends", () => {
                 ResourceInfo: message([1, "collection"], [2, "code"], [4, "does not exist"]),
                 Help: message([1, "ignored"]),
             }),
-            "target",
+            { target: "target" },
         );
         assert.ok(error instanceof AccelerdError && error instanceof Error);
         assert.equal(error.name, "AccelerdError");
@@ -52,17 +52,17 @@ describe("errors that the daemon sends", () => {
     });
 
     test("have neither reason nor field nor delay without details", () => {
-        const error = fromCall(answered(Code.NotFound, "no"), "target");
+        const error = fromCall(answered(Code.NotFound, "no"), { target: "target", usesFetch: true });
         assert.deepEqual([error.reason, error.field, error.resource, error.retryDelayMs], ["", "", undefined, undefined]);
     });
 
     test("have no control characters in their text", () => {
-        assert.equal(fromCall(answered(Code.NotFound, "a\u001b[2Jb\nc"), "target").message, "NOT_FOUND: a\\u001b[2Jb\\u000ac");
+        assert.equal(fromCall(answered(Code.NotFound, "a\u001b[2Jb\nc"), { target: "target", usesFetch: true }).message, "NOT_FOUND: a\\u001b[2Jb\\u000ac");
         assert.equal(visible("grüße \u202e"), "grüße \\u202e");
     });
 
     test("keep their details when progress is added", () => {
-        const error = fromCall(answered(Code.Unavailable, "draining", { ErrorInfo: message([1, "DRAINING"]) }), "target");
+        const error = fromCall(answered(Code.Unavailable, "draining", { ErrorInfo: message([1, "DRAINING"]) }), { target: "target", usesFetch: true });
         const progressed = error.withProgress(3, 8, "points were written");
         assert.equal(progressed.message, "UNAVAILABLE: draining; 3 of 8 points were written");
         assert.deepEqual([progressed.done, progressed.reason], [3, "DRAINING"]);
@@ -81,7 +81,7 @@ describe("errors of the connection", () => {
             nodeError("self-signed certificate in certificate chain", "SELF_SIGNED_CERT_IN_CHAIN"),
             nodeError("name does not match", "ERR_TLS_CERT_ALTNAME_INVALID"),
         ]) {
-            const error = fromCall(failed, "none:7433");
+            const error = fromCall(failed, { target: "none:7433" });
             assert.deepEqual([error.code, error.isSent], ["UNAVAILABLE", false]);
             assert.match(error.message, /no connection to none:7433: .*accelerd serve/);
         }
@@ -94,7 +94,7 @@ describe("errors of the connection", () => {
             new ConnectError("http/2 stream closed with error code CANCEL (0x8)", Code.Canceled),
             ConnectError.from(new TypeError("Failed to fetch")),
         ]) {
-            const error = fromCall(failed, "target");
+            const error = fromCall(failed, { target: "target", usesFetch: true });
             assert.deepEqual([error.code, error.isSent], ["UNAVAILABLE", true]);
             assert.match(error.message, /the connection broke/);
         }
@@ -102,11 +102,15 @@ describe("errors of the connection", () => {
 
     test("of the caller's signal and of the deadline are what they are", () => {
         const broken = nodeError("read ECONNRESET", "ECONNRESET", "read");
-        assert.equal(fromCall(broken, "target", AbortSignal.abort()).code, "CANCELLED");
-        assert.equal(fromCall(new ConnectError("the operation timed out", Code.DeadlineExceeded), "target").code, "DEADLINE_EXCEEDED");
+        assert.equal(fromCall(broken, { target: "target", usesFetch: true }, AbortSignal.abort()).code, "CANCELLED");
+        assert.equal(fromCall(new ConnectError("the operation timed out", Code.DeadlineExceeded), { target: "target", usesFetch: true }).code, "DEADLINE_EXCEEDED");
+    });
+
+    test("are no errors of a program", () => {
+        assert.equal(fromCall(ConnectError.from(new TypeError("x is not a function")), { target: "target" }).code, "UNKNOWN");
     });
 
     test("of the protocol keep their code", () => {
-        assert.equal(fromCall(new ConnectError("protocol error: missing status", Code.Internal), "target").code, "INTERNAL");
+        assert.equal(fromCall(new ConnectError("protocol error: missing status", Code.Internal), { target: "target", usesFetch: true }).code, "INTERNAL");
     });
 });

@@ -8,6 +8,7 @@ import { CALLS, type Cases, checkVectors, equal, errorOf } from "./golden_calls.
 
 const variable = (name: string) => process.env[`ACCELERD_GOLDEN_${name}`] ?? "";
 const path = variable("CASES");
+const BULK = ["dist/examples/bulk_upsert.js", "--target", variable("TARGET"), "--points", "1500", "--dimensions", "8", "--batch", "1000"];
 
 describe("golden", { skip: path === "" ? "ACCELERD_GOLDEN_CASES is not set" : false }, () => {
     const cases = path === "" ? ({} as Cases) : (JSON.parse(readFileSync(path, "utf8")) as Cases);
@@ -63,6 +64,16 @@ describe("golden", { skip: path === "" ? "ACCELERD_GOLDEN_CASES is not set" : fa
         const refused = await errorOf(distrusting.embed(["x"]));
         equal([refused.code, refused.isSent, /certificate/.test(refused.message)], ["UNAVAILABLE", false, true]);
         for (const one of [known, unknown, distrusting]) one.close();
+    });
+
+    test("the README's first lines and the examples run", () => {
+        const package_ = new URL("../../", import.meta.url);
+        const [, lines = ""] = /^```ts\n(.*?)^```$/ms.exec(readFileSync(new URL("README.md", package_), "utf8")) ?? [];
+        const scripts = [["--input-type=module", "--eval", lines], ["dist/examples/quickstart.js"], BULK];
+        const env = { ...process.env, ACCELERD_SERVER: variable("TARGET") };
+        const [readme, quickstart, bulk] = scripts.map((script) => execFileSync(process.execPath, script, { env, cwd: package_, encoding: "utf8" }));
+        equal([readme, quickstart].map((text) => text?.includes("open a socket")), [true, true]);
+        equal((JSON.parse(bulk ?? "") as { points: number }).points, 1_500);
     });
 
     test("a call survives a restart", async () => {
