@@ -13,20 +13,19 @@ import { Daemon, FLAGS } from "./daemon.mjs";
 /** The compiled client with its packages. */
 const { CLIENT, CASES } = process.env;
 const { CALLS } = await import(pathToFileURL(join(CLIENT, "dist/tests/golden_calls.js")));
-/** What a bundler does for a browser. */
-const imports = {
-    accelerd: "/dist/src/browser.js",
-    "@bufbuild/protobuf": "/node_modules/@bufbuild/protobuf/dist/esm/index.js",
-    "@bufbuild/protobuf/": "/node_modules/@bufbuild/protobuf/dist/esm/",
-    "@bufbuild/protobuf/codegenv2": "/node_modules/@bufbuild/protobuf/dist/esm/codegenv2/index.js",
-    "@bufbuild/protobuf/wire": "/node_modules/@bufbuild/protobuf/dist/esm/wire/index.js",
-    "@bufbuild/protobuf/wkt": "/node_modules/@bufbuild/protobuf/dist/esm/wkt/index.js",
-    "@bufbuild/protobuf/reflect": "/node_modules/@bufbuild/protobuf/dist/esm/reflect/index.js",
-    "@connectrpc/connect": "/node_modules/@connectrpc/connect/dist/esm/index.js",
-    "@connectrpc/connect/protocol": "/node_modules/@connectrpc/connect/dist/esm/protocol/index.js",
-    "@connectrpc/connect/protocol-grpc-web": "/node_modules/@connectrpc/connect/dist/esm/protocol-grpc-web/index.js",
-    "@connectrpc/connect-web": "/node_modules/@connectrpc/connect-web/dist/esm/index.js",
-};
+const PACKAGES = ["@bufbuild/protobuf", "@connectrpc/connect", "@connectrpc/connect-web"];
+
+const file = (target) => (typeof target === "string" ? target : file(target.import ?? target.default));
+
+/** Where the exports of a package are, as a bundler finds them. */
+function exportsOf(name, folder) {
+    const entries = JSON.parse(readFileSync(join(CLIENT, folder, "package.json"), "utf8")).exports;
+    return Object.entries(entries).map(([path, targets]) => [join(name, path), join("/", folder, file(targets))]);
+}
+
+const imports = Object.fromEntries(
+    [["accelerd", ""], ...PACKAGES.map((name) => [name, `node_modules/${name}`])].flatMap(([name, folder]) => exportsOf(name, folder)),
+);
 const PAGE = `<script type="importmap">${JSON.stringify({ imports })}</script><script type="module">
     import * as sdk from "accelerd";
     import { CALLS } from "/dist/tests/golden_calls.js";
@@ -61,8 +60,12 @@ describe("the TypeScript client in a browser", () => {
         browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: FLAGS });
         page = await browser.newPage();
         page.setDefaultTimeout(15_000);
+        const loaded = page.waitForFunction(() => window.make !== undefined);
+        const failed = page.waitForEvent("pageerror").then((error) => Promise.reject(error));
         await page.goto(origin);
-        await page.waitForFunction(() => window.make !== undefined);
+        await Promise.race([loaded, failed]);
+        // No event is awaited any more.
+        failed.catch(() => undefined);
     });
 
     after(async () => {
@@ -81,6 +84,10 @@ describe("the TypeScript client in a browser", () => {
     });
 
     test("a daemon that cannot be reached is unavailable", async () => {
-        assert.equal(await page.evaluate((target) => window.unreachable(target), "http://127.0.0.1:1"), "UNAVAILABLE");
+        const closed = createServer().listen(0, "127.0.0.1");
+        await once(closed, "listening");
+        const target = `http://127.0.0.1:${closed.address().port}`;
+        closed.close();
+        assert.equal(await page.evaluate((target) => window.unreachable(target), target), "UNAVAILABLE");
     });
 });
