@@ -58,7 +58,8 @@ async function* oneByOne<I extends DescMessage, O extends DescMessage, SI extend
 
 /** Returns the error of a batch. Throws what would end a stream. */
 function itemError(error: unknown, { signal }: CallContext): AccelerdError {
-    const endsStream = signal?.aborted || !(error instanceof AccelerdError) || error.code === "DEADLINE_EXCEEDED" || error.code === "UNAVAILABLE";
+    const endsStream =
+        signal?.aborted || !(error instanceof AccelerdError) || error.code === "DEADLINE_EXCEEDED" || error.code === "UNAVAILABLE";
     if (endsStream) throw error;
     return error;
 }
@@ -73,7 +74,9 @@ async function* resumed<I extends DescMessage, O extends DescMessage, SI extends
     const { stream, field, isOrdered, encode } = methods;
     const sent = new SentMessages<MessageInitShape<SI> | readonly Uint8Array[]>(isOrdered);
     const input = new Input(requests);
-    const make = encode ?? ((sequence: number, request: Init<I>) => ({ sequence: BigInt(sequence), [field]: request }) as unknown as MessageInitShape<SI>);
+    const make =
+        encode ??
+        ((sequence: number, request: Init<I>) => ({ sequence: BigInt(sequence), [field]: request }) as unknown as MessageInitShape<SI>);
     try {
         for (;;) {
             const outgoing = new Outgoing(input, sent, make);

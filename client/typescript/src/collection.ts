@@ -3,12 +3,7 @@
 import type { CallOptions, Caller } from "./caller.js";
 import { choice } from "./choices.js";
 import { malformed } from "./errors.js";
-import {
-    type Collection as CollectionInfo,
-    Fusion,
-    SimilarityService,
-    type Snapshot,
-} from "./generated/accelerd/v1/similarity_pb.js";
+import { type Collection as CollectionInfo, Fusion, SimilarityService, type Snapshot } from "./generated/accelerd/v1/similarity_pb.js";
 import type { Init } from "./init.js";
 import { type Filter, type Id, type Ids, integer, PointIds, readIds, readPayload, type Value, wireFilter } from "./payload.js";
 import type { Batches } from "./resume.js";
@@ -95,8 +90,8 @@ export class Collection {
      * Inserts points, and replaces those whose ids exist. Returns the number of new points.
      *
      * The write is atomic if it fits into one message (`maxMessageBytes`) and into the timeout, as far as the daemon can tell in advance.
-     * Otherwise it is split into parts, written in order, of which each is atomic; after a failure the earlier parts stay, and `done` of the
-     * error says how many points they have.
+     * Otherwise it is split into parts, written in order, of which each is atomic. After a failure the earlier parts stay, and `done` of
+     * the error says how many points they have.
      */
     upsert(points: Points, options: UpsertOptions = {}): Promise<number> {
         return upsert(this.caller, this.name, points, options);

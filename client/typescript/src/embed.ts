@@ -128,7 +128,8 @@ function request(texts: readonly string[], options: EmbedOptions, { start, stop 
 }
 
 function readVectors<O extends Output>({ embeddings, scales }: EmbedResponse): Vectors<O> {
-    const vectors = scales === undefined ? fromWire(embeddings) : { values: fromWireAs("i8", embeddings), scales: fromWireAs("f32", scales) };
+    const vectors =
+        scales === undefined ? fromWire(embeddings) : { values: fromWireAs("i8", embeddings), scales: fromWireAs("f32", scales) };
     return vectors as Vectors<O>;
 }
 
@@ -150,7 +151,11 @@ export async function embed<O extends Output>(caller: Caller, texts: readonly st
     // No texts have the shape and type of one text, without its row.
     const given = texts.length === 0 ? [""] : texts;
     const prompt = TEXT_OVERHEAD + maxUtf8Size(options.prompt ?? "");
-    const parts = partsByBytes(given.map((text) => maxUtf8Size(text) + prompt), caller.settings.maxMessageBytes - RESERVED, MAX_TEXTS);
+    const parts = partsByBytes(
+        given.map((text) => maxUtf8Size(text) + prompt),
+        caller.settings.maxMessageBytes - RESERVED,
+        MAX_TEXTS,
+    );
     const called = parts.filter((part) => options.spans === undefined || parts.length === 1 || request(given, options, part).spans?.length);
     const results = await inParts(called, "texts were embedded", async (part) =>
         readVectors<O>(await caller.call(EmbedService.method.embed, request(given, options, part), context)),
@@ -177,8 +182,14 @@ function joined<O extends Output>(results: readonly Vectors<O>[], isEmpty: boole
     if (results.length === 1 && !isEmpty) return first;
     if (first instanceof Tensor) return concatenated(results as unknown as Tensor[], isEmpty) as unknown as Vectors<O>;
     const parts = results as readonly Quantized[];
-    const values = concatenated(parts.map((part) => part.values), isEmpty);
-    const scales = concatenated(parts.map((part) => part.scales), isEmpty);
+    const values = concatenated(
+        parts.map((part) => part.values),
+        isEmpty,
+    );
+    const scales = concatenated(
+        parts.map((part) => part.scales),
+        isEmpty,
+    );
     return { values, scales } as unknown as Vectors<O>;
 }
 

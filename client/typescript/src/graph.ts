@@ -94,7 +94,8 @@ function attribute(value: Attribute, what: string): NonNullable<Init<typeof Tens
 
 /** Returns the message of an input of a graph, a kernel or a comparison. */
 export function tensorInput(name: string, source: Tensor | ResidentTensor): Input & { name: string } {
-    const wire = source instanceof Tensor ? { case: "value" as const, value: toWire(source) } : { case: "handle" as const, value: source.handle };
+    const wire =
+        source instanceof Tensor ? { case: "value" as const, value: toWire(source) } : { case: "handle" as const, value: source.handle };
     return { name, source: wire };
 }
 

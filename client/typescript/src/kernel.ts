@@ -167,7 +167,10 @@ export async function launch(
 
 function wireOutputs(outputs: NonNullable<LaunchOptions["outputs"]>): { name: string; shape: bigint[] }[] {
     if (Array.isArray(outputs)) return outputs.map((name: string) => ({ name, shape: [] }));
-    return Object.entries(outputs).map(([name, shape]: [string, readonly number[] | undefined]) => ({ name, shape: (shape ?? []).map(BigInt) }));
+    return Object.entries(outputs).map(([name, shape]: [string, readonly number[] | undefined]) => ({
+        name,
+        shape: (shape ?? []).map(BigInt),
+    }));
 }
 
 /** Returns tensors by name. */
@@ -211,4 +214,3 @@ export async function listKernels(caller: Caller, options: CallOptions): Promise
 export async function evictKernel(caller: Caller, kernelId: string, options: CallOptions): Promise<void> {
     await caller.call(KernelService.method.evictKernel, { kernelId }, caller.context(options));
 }
-

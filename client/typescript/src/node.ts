@@ -48,8 +48,8 @@ export class Client extends BaseClient {
      * Creates a client.
      *
      * `target` is host:port, http://host:port, https://host:port or unix:/path; or several of them, as a list or separated by commas,
-     * between which calls take turns, without those that cannot be reached. It defaults to the environment variable ACCELERD_SERVER, then to
-     * localhost:7433. ACCELERD_TOKEN is the default of `token`; an empty one means none.
+     * between which calls take turns, without those that cannot be reached. It defaults to the environment variable ACCELERD_SERVER,
+     * then to localhost:7433. ACCELERD_TOKEN is the default of `token`; an empty one means none.
      */
     constructor(target: string | readonly string[] = process.env["ACCELERD_SERVER"] || DEFAULT_TARGET, options: NodeClientOptions = {}) {
         const targets = readTargets(target).map((one) => (options.tls !== undefined && isPlain(one) ? overTls(one) : one));

@@ -274,7 +274,8 @@ export class Parsed {
     }
 
     #require(output: ParseOutputName): void {
-        if (!this.outputs.has(output)) throw new Error(`the output "${output}" was not requested: parse(sources, { outputs: ["${output}"] })`);
+        if (!this.outputs.has(output))
+            throw new Error(`the output "${output}" was not requested: parse(sources, { outputs: ["${output}"] })`);
     }
 }
 
@@ -316,7 +317,11 @@ export async function parse(caller: Caller, sources: readonly Source[], options:
     const context = caller.context(options);
     const message = common(options);
     const limit = Math.floor(caller.settings.maxMessageBytes / RESPONSE_GROWTH);
-    const parts = partsByBytes(bytes.map(({ length }) => length), limit, MAX_SOURCES);
+    const parts = partsByBytes(
+        bytes.map(({ length }) => length),
+        limit,
+        MAX_SOURCES,
+    );
     const results = await inParts(parts, "sources were parsed", async ({ start, stop }: Part) => {
         const part = bytes.slice(start, stop);
         const request = { ...message, sources: part, sourceTypes: types.slice(start, stop) };

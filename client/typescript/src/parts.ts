@@ -41,7 +41,9 @@ export async function inParts<T>(parts: readonly Part[], what: string, run: (par
             if (problem.isTooLarge && middle > part.start) {
                 left.unshift({ start: part.start, stop: middle }, { start: middle, stop: part.stop });
             } else {
-                throw total > 1 && (part.start > 0 || problem.code === "DEADLINE_EXCEEDED") ? problem.withProgress(part.start, total, what) : problem;
+                throw total > 1 && (part.start > 0 || problem.code === "DEADLINE_EXCEEDED")
+                    ? problem.withProgress(part.start, total, what)
+                    : problem;
             }
         }
     }

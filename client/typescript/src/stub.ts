@@ -48,7 +48,8 @@ function call(caller: Caller, method: Method): (request: never, options?: CallOp
         case "client_streaming":
             return (requests: Batches<Request>, options = {}) => only(caller.responses(method, iterate(requests), caller.context(options)));
         case "bidi_streaming":
-            return (requests: Batches<Request>, options = {}) => caller.responses(method, iterate(requests), caller.context(options, Infinity));
+            return (requests: Batches<Request>, options = {}) =>
+                caller.responses(method, iterate(requests), caller.context(options, Infinity));
     }
 }
 

@@ -56,7 +56,8 @@ if (new Uint8Array(Uint16Array.of(1).buffer)[0] !== 1) throw new Error("accelerd
 
 /** Returns the number of an element type in the protocol. */
 export function wireDtype(dtype: Dtype): WireDtype {
-    if (!Object.hasOwn(KINDS, dtype)) throw new RangeError(`dtype: expected one of ${Object.keys(KINDS).join(", ")}, got "${String(dtype)}"`);
+    if (!Object.hasOwn(KINDS, dtype))
+        throw new RangeError(`dtype: expected one of ${Object.keys(KINDS).join(", ")}, got "${String(dtype)}"`);
     return KINDS[dtype].wire;
 }
 
@@ -166,7 +167,8 @@ function nested(values: Nested, given: Dtype | undefined): Tensor {
     for (let level: Nested | undefined = values; Array.isArray(level); level = level[0]) shape.push(level.length);
     const flat: Nested[] = Array.isArray(values) ? values.flat(Infinity) : [values];
     const expected = shape.reduce((product, extent) => product * extent, 1);
-    if (flat.length !== expected) throw new RangeError(`tensor: expected rows of one length, got ${flat.length} elements for [${shape.join(", ")}]`);
+    if (flat.length !== expected)
+        throw new RangeError(`tensor: expected rows of one length, got ${flat.length} elements for [${shape.join(", ")}]`);
     const dtype = given ?? { bigint: "i64" as const, boolean: "bool" as const }[typeof flat[0] as string] ?? "f32";
     return new Tensor(dtype, shape, elementsOf(flat as (number | bigint | boolean)[], dtype));
 }

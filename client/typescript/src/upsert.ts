@@ -18,10 +18,7 @@ export type Points = {
     readonly ids: Ids;
     /** One for each point. */
     readonly payloads?: readonly Payload[] | undefined;
-} & (
-    | { readonly vectors: Rows; readonly texts?: undefined }
-    | { readonly texts: readonly string[]; readonly vectors?: undefined }
-);
+} & ({ readonly vectors: Rows; readonly texts?: undefined } | { readonly texts: readonly string[]; readonly vectors?: undefined });
 
 /** Prompts of texts, instead of the collection's document prompt: a name of the model's, or the prompt itself. */
 export interface Prompts {
@@ -59,11 +56,20 @@ function encode(sequence: number, { points, ...rest }: Request): readonly Uint8A
     if (vectors !== undefined) {
         const shape = create(TensorSchema, { dtype: vectors.dtype ?? 0, shape: vectors.shape ?? [] });
         const tensor = new BinaryWriter().raw(toBinary(TensorSchema, shape)).tag(3, LengthDelimited).uint32(data.length).finish();
-        head.tag(3, LengthDelimited).uint32(tensor.length + data.length).raw(tensor);
+        head.tag(3, LengthDelimited)
+            .uint32(tensor.length + data.length)
+            .raw(tensor);
     }
     const prefix = head.finish();
     const start = new BinaryWriter().tag(1, WireType.Varint).uint64(sequence).tag(2, LengthDelimited);
-    return [start.uint32(prefix.length + data.length + tail.length).raw(prefix).finish(), data, tail];
+    return [
+        start
+            .uint32(prefix.length + data.length + tail.length)
+            .raw(prefix)
+            .finish(),
+        data,
+        tail,
+    ];
 }
 
 /** Validated points to write. */
@@ -104,14 +110,21 @@ class Write {
         return {
             collection: this.collection,
             ids: this.#ids.message(start, stop),
-            points: this.#rows === undefined ? { case: "texts", value: { values: this.#texts.slice(start, stop) } } : this.#vectors(this.#rows, start, stop),
+            points:
+                this.#rows === undefined
+                    ? { case: "texts", value: { values: this.#texts.slice(start, stop) } }
+                    : this.#vectors(this.#rows, start, stop),
             promptName: promptName ?? "",
             ...(prompt === undefined ? {} : { prompt }),
             ...(payloads === undefined ? {} : { payloadColumns: payloadColumns(payloads.slice(start, stop), start) }),
         };
     }
 
-    #vectors({ shape: [, dimensions = 0], data }: Tensor<"f32">, start: number, stop: number): NonNullable<Request["points"]> & { case: "vectors" } {
+    #vectors(
+        { shape: [, dimensions = 0], data }: Tensor<"f32">,
+        start: number,
+        stop: number,
+    ): NonNullable<Request["points"]> & { case: "vectors" } {
         const part = new Tensor("f32", [stop - start, dimensions], data.subarray(start * dimensions, stop * dimensions));
         return { case: "vectors", value: toWire(part) };
     }
@@ -173,7 +186,8 @@ function* requests(write: Write, parts: readonly Part[]): Generator<Request, voi
 
 /** Returns how long a call takes, if the daemon refused it because its timeout is too short for it alone. */
 function estimatedMs(problem: unknown): number | undefined {
-    if (!(problem instanceof AccelerdError) || problem.reason !== "WOULD_MISS_DEADLINE" || problem.retryDelayMs !== undefined) return undefined;
+    if (!(problem instanceof AccelerdError) || problem.reason !== "WOULD_MISS_DEADLINE" || problem.retryDelayMs !== undefined)
+        return undefined;
     const estimated = problem.metadata["estimated_ms"];
     return estimated === undefined ? undefined : Number(estimated);
 }

@@ -239,7 +239,13 @@ function header(subject: Side, reference: Side, options: VerifyOptions, isGenera
         ...(maxMismatches === undefined ? {} : { maxMismatches }),
         ...(maxCounterexamples === undefined ? {} : { maxCounterexamples }),
         ...(isGenerated
-            ? { generator: { caseCount: BigInt(options.count ?? DEFAULT_COUNT), seed: BigInt(options.seed ?? 0), domains: Object.fromEntries(domains) } }
+            ? {
+                  generator: {
+                      caseCount: BigInt(options.count ?? DEFAULT_COUNT),
+                      seed: BigInt(options.seed ?? 0),
+                      domains: Object.fromEntries(domains),
+                  },
+              }
             : {}),
     };
 }
@@ -261,7 +267,8 @@ function* requests(subject: Side, reference: Side, options: VerifyOptions): Gene
     if (wrong !== undefined) throw new RangeError(`cases: expected ${count} in all tensors, got ${wrong.shape[0] ?? "a scalar"}`);
     const caseBytes = tensors.reduce((sum, { data }) => sum + data.byteLength / Math.max(count, 1), 0);
     const step = Math.max(1, Math.floor(CHUNK_BYTES / Math.max(caseBytes, 1)));
-    for (let start = 0; start < count; start += step) yield { part: { case: "cases", value: chunk(cases, start, Math.min(start + step, count)) } };
+    for (let start = 0; start < count; start += step)
+        yield { part: { case: "cases", value: chunk(cases, start, Math.min(start + step, count)) } };
 }
 
 function chunk(cases: Cases, start: number, stop: number): Record<keyof Cases, ReturnType<typeof tensorInput>[]> {

@@ -29,7 +29,12 @@ describe("errors that the daemon sends", () => {
     test("have the code, the message and all details", () => {
         const error = fromCall(
             answered(Code.ResourceExhausted, "full", {
-                ErrorInfo: message([1, "QUEUE_FULL"], [2, "accelerd"], [3, message([1, "limit"], [2, "8"])], [3, message([1, "asked"], [2, "9"])]),
+                ErrorInfo: message(
+                    [1, "QUEUE_FULL"],
+                    [2, "accelerd"],
+                    [3, message([1, "limit"], [2, "8"])],
+                    [3, message([1, "asked"], [2, "9"])],
+                ),
                 RetryInfo: message([1, DURATION]),
                 BadRequest: message([1, message([1, "limit"], [2, "too many"])], [1, message([1, "k"], [2, "too few"])]),
                 ResourceInfo: message([1, "collection"], [2, "code"], [4, "does not exist"]),
@@ -57,12 +62,18 @@ describe("errors that the daemon sends", () => {
     });
 
     test("have no control characters in their text", () => {
-        assert.equal(fromCall(answered(Code.NotFound, "a\u001b[2Jb\nc"), { target: "target", usesFetch: true }).message, "NOT_FOUND: a\\u001b[2Jb\\u000ac");
+        assert.equal(
+            fromCall(answered(Code.NotFound, "a\u001b[2Jb\nc"), { target: "target", usesFetch: true }).message,
+            "NOT_FOUND: a\\u001b[2Jb\\u000ac",
+        );
         assert.equal(visible("grüße \u202e"), "grüße \\u202e");
     });
 
     test("keep their details when progress is added", () => {
-        const error = fromCall(answered(Code.Unavailable, "draining", { ErrorInfo: message([1, "DRAINING"]) }), { target: "target", usesFetch: true });
+        const error = fromCall(answered(Code.Unavailable, "draining", { ErrorInfo: message([1, "DRAINING"]) }), {
+            target: "target",
+            usesFetch: true,
+        });
         const progressed = error.withProgress(3, 8, "points were written");
         assert.equal(progressed.message, "UNAVAILABLE: draining; 3 of 8 points were written");
         assert.deepEqual([progressed.done, progressed.reason], [3, "DRAINING"]);
@@ -103,7 +114,10 @@ describe("errors of the connection", () => {
     test("of the caller's signal and of the deadline are what they are", () => {
         const broken = nodeError("read ECONNRESET", "ECONNRESET", "read");
         assert.equal(fromCall(broken, { target: "target", usesFetch: true }, AbortSignal.abort()).code, "CANCELLED");
-        assert.equal(fromCall(new ConnectError("the operation timed out", Code.DeadlineExceeded), { target: "target", usesFetch: true }).code, "DEADLINE_EXCEEDED");
+        assert.equal(
+            fromCall(new ConnectError("the operation timed out", Code.DeadlineExceeded), { target: "target", usesFetch: true }).code,
+            "DEADLINE_EXCEEDED",
+        );
     });
 
     test("are no errors of a program", () => {
@@ -111,6 +125,9 @@ describe("errors of the connection", () => {
     });
 
     test("of the protocol keep their code", () => {
-        assert.equal(fromCall(new ConnectError("protocol error: missing status", Code.Internal), { target: "target", usesFetch: true }).code, "INTERNAL");
+        assert.equal(
+            fromCall(new ConnectError("protocol error: missing status", Code.Internal), { target: "target", usesFetch: true }).code,
+            "INTERNAL",
+        );
     });
 });

@@ -8,7 +8,7 @@ import { CALLS, type Cases, checkVectors, equal, errorOf } from "./golden_calls.
 
 const variable = (name: string) => process.env[`ACCELERD_GOLDEN_${name}`] ?? "";
 const path = variable("CASES");
-const BULK = ["dist/examples/bulk_upsert.js", "--target", variable("TARGET"), "--points", "1500", "--dimensions", "8", "--batch", "1000"];
+const BULK = ["dist/examples/upsert.js", "--target", variable("TARGET"), "--points", "1500", "--dimensions", "8", "--batch", "1000"];
 
 describe("golden", { skip: path === "" ? "ACCELERD_GOLDEN_CASES is not set" : false }, () => {
     const cases = path === "" ? ({} as Cases) : (JSON.parse(readFileSync(path, "utf8")) as Cases);
@@ -24,7 +24,8 @@ describe("golden", { skip: path === "" ? "ACCELERD_GOLDEN_CASES is not set" : fa
             break;
         }
         const texts = { case: "texts" as const, value: { values: cases.embed.texts } };
-        for await (const response of client.stub(EmbedService).embedStream([{ embed: { input: texts } }])) equal(response.result.case, "embed");
+        for await (const response of client.stub(EmbedService).embedStream([{ embed: { input: texts } }]))
+            equal(response.result.case, "embed");
         const header = { dtype: 3, shape: [1n] };
         const { tensor } = await client.stub(TensorService).uploadTensor([{ header, data: new Uint8Array(4) }]);
         await client.stub(TensorService).freeTensors({ handles: [tensor!.handle] });
@@ -71,8 +72,13 @@ describe("golden", { skip: path === "" ? "ACCELERD_GOLDEN_CASES is not set" : fa
         const [, lines = ""] = /^```ts\n(.*?)^```$/ms.exec(readFileSync(new URL("README.md", package_), "utf8")) ?? [];
         const scripts = [["--input-type=module", "--eval", lines], ["dist/examples/quickstart.js"], BULK];
         const env = { ...process.env, ACCELERD_SERVER: variable("TARGET") };
-        const [readme, quickstart, bulk] = scripts.map((script) => execFileSync(process.execPath, script, { env, cwd: package_, encoding: "utf8" }));
-        equal([readme, quickstart].map((text) => text?.includes("open a socket")), [true, true]);
+        const [readme, quickstart, bulk] = scripts.map((script) =>
+            execFileSync(process.execPath, script, { env, cwd: package_, encoding: "utf8" }),
+        );
+        equal(
+            [readme, quickstart].map((text) => text?.includes("open a socket")),
+            [true, true],
+        );
         equal((JSON.parse(bulk ?? "") as { points: number }).points, 1_500);
     });
 

@@ -102,22 +102,42 @@ async function search(client: BaseClient, { search: given }: Cases): Promise<voi
         equal(await collection.count({ where }), given.count_where);
         const check = async (expected: { id: number; score: number }[]) => {
             const [hits = []] = await collection.search({ vectors: [given.query] }, { k, where });
-            equal(hits.map(({ id }) => id), expected.map(({ id }) => id));
-            close(hits.map(({ score }) => score), expected.map(({ score }) => score), given.tolerance);
-            equal(hits.every(({ payload }) => payload["language"] === where["language"]), true);
+            equal(
+                hits.map(({ id }) => id),
+                expected.map(({ id }) => id),
+            );
+            close(
+                hits.map(({ score }) => score),
+                expected.map(({ score }) => score),
+                given.tolerance,
+            );
+            equal(
+                hits.every(({ payload }) => payload["language"] === where["language"]),
+                true,
+            );
         };
         await check(given.hits);
         equal(await collection.deletePoints({ ids: given.deleted }), given.deleted.length);
         await check(given.hits_after_delete);
-        const steps = [{ ids: [60, 70], vectors: given.vectors.slice(0, 2) }, { ids: [], vectors: [] }, { ids: [60], vectors: [given.query] }];
+        const steps = [
+            { ids: [60, 70], vectors: given.vectors.slice(0, 2) },
+            { ids: [], vectors: [] },
+            { ids: [60], vectors: [given.query] },
+        ];
         const inserted: number[] = [];
         for await (const count of collection.upsertMany(steps)) inserted.push(count);
         equal(inserted, [2, 0, 0]);
         const points: Point[] = [];
         for await (const point of collection.scroll({ pageSize: 2, vectors: true })) points.push(point);
-        equal(points.map(({ id }) => id), [10, 20, 40, 50, 60, 70]);
+        equal(
+            points.map(({ id }) => id),
+            [10, 20, 40, 50, 60, 70],
+        );
         equal([...points[4]!.vector!], given.query);
-        equal((await collection.get([20, 999])).map(({ payload }) => payload["line"]), [1]);
+        equal(
+            (await collection.get([20, 999])).map(({ payload }) => payload["line"]),
+            [1],
+        );
     } finally {
         await collection.delete();
     }
@@ -126,7 +146,10 @@ async function search(client: BaseClient, { search: given }: Cases): Promise<voi
 async function parse(client: BaseClient, { parse: given }: Cases): Promise<void> {
     const [parsed, broken] = await client.parse([given.source, given.broken], { outputs: ["tree", "outline"] });
     equal(parsed!.nodes.kinds.length, given.node_count);
-    equal(parsed!.outline.map((item) => ({ qualified_name: item.qualifiedName, line: item.line })), given.outline);
+    equal(
+        parsed!.outline.map((item) => ({ qualified_name: item.qualifiedName, line: item.line })),
+        given.outline,
+    );
     equal(parsed!.name(0), "os");
     const { message, line, column } = broken!.diagnostic!;
     equal({ message, line, offset: column }, given.diagnostic);
@@ -163,7 +186,13 @@ async function kernel(client: BaseClient, { kernel: given }: Cases): Promise<voi
     const fault = await failure(client.launch(program, args, { grid: given.faulting_grid }));
     if (!(fault instanceof KernelFault)) throw fault;
     const { kind, thread, line, index, extent } = fault;
-    const found = { kind: `KERNEL_FAULT_KIND_${kind.toUpperCase()}`, thread: Number(thread), line, index: Number(index), extent: Number(extent) };
+    const found = {
+        kind: `KERNEL_FAULT_KIND_${kind.toUpperCase()}`,
+        thread: Number(thread),
+        line,
+        index: Number(index),
+        extent: Number(extent),
+    };
     equal(found, given.fault);
 }
 
@@ -173,7 +202,10 @@ async function compare(client: BaseClient, { verify: given }: Cases): Promise<vo
     equal(passed, given.passed);
     const { failedCount, mismatches } = outputs[0]!.differences!;
     equal(Number(failedCount), given.failed_count);
-    equal(mismatches.map((one) => ({ index: Number(one.index), actual: one.actual, expected: one.expected })), [given.mismatch]);
+    equal(
+        mismatches.map((one) => ({ index: Number(one.index), actual: one.actual, expected: one.expected })),
+        [given.mismatch],
+    );
     equal((await client.compare(actual!, expected!, { atol: given.atol, rtol: given.passing_rtol })).passed, true);
 }
 
@@ -191,7 +223,11 @@ async function errors(client: BaseClient, { errors: given }: Cases): Promise<voi
 }
 
 function slow(client: BaseClient, { slow_kernel: given }: Cases, options: { timeoutMs?: number; signal?: AbortSignal }): Promise<unknown> {
-    return client.launch({ source: given.source, name: given.name, dialect: "warp" }, { y: Tensor.from(given.y) }, { grid: given.grid, ...options });
+    return client.launch(
+        { source: given.source, name: given.name, dialect: "warp" },
+        { y: Tensor.from(given.y) },
+        { grid: given.grid, ...options },
+    );
 }
 
 /** The end of an iteration does not wait for input that never comes. */

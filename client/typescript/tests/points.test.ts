@@ -19,7 +19,8 @@ describe("ids", () => {
     });
 
     test("that are not are refused", () => {
-        for (const wrong of [-1, 1.5, NaN, 2 ** 64, 2n ** 64n, -1n]) assert.throws(() => new PointIds([1, wrong]), /ids\[1\]: expected an integer/);
+        for (const wrong of [-1, 1.5, NaN, 2 ** 64, 2n ** 64n, -1n])
+            assert.throws(() => new PointIds([1, wrong]), /ids\[1\]: expected an integer/);
         assert.throws(() => new PointIds([UUID, 1]), /ids\[1\]: expected a UUID/);
         assert.throws(() => new PointIds([1, UUID]), /ids\[1\]: expected an integer/);
         assert.throws(() => new PointIds([3, 1, 3]).checkUnique(), /duplicate id 3/);
@@ -34,7 +35,9 @@ describe("ids", () => {
 describe("payloads", () => {
     test("become a column for each type of each field", () => {
         const wire = payloadColumns([{ path: "é", line: 3, x: 0.5 }, { path: "b", line: 2.5, ok: true }, { line: 2n ** 60n }], 0);
-        const columns = Object.fromEntries(create(PayloadColumnsSchema, wire).columns.map((column) => [`${column.name} ${column.values.case}`, column]));
+        const columns = Object.fromEntries(
+            create(PayloadColumnsSchema, wire).columns.map((column) => [`${column.name} ${column.values.case}`, column]),
+        );
         assert.deepEqual(Object.keys(columns).sort(), ["line doubles", "line ints", "ok bools", "path strings", "x doubles"]);
         const { presence, values } = columns["line ints"]!;
         assert.deepEqual([...presence], [0b101]);
@@ -42,7 +45,10 @@ describe("payloads", () => {
         assert.deepEqual([...columns["x doubles"]!.presence], [0b001]);
         const text = columns["path strings"]!.values;
         assert.ok(text.case === "strings");
-        assert.deepEqual([new TextDecoder().decode(text.value.data), text.value.offsets], ["éb", new Uint8Array(Uint32Array.of(0, 2, 3).buffer)]);
+        assert.deepEqual(
+            [new TextDecoder().decode(text.value.data), text.value.offsets],
+            ["éb", new Uint8Array(Uint32Array.of(0, 2, 3).buffer)],
+        );
     });
 
     test("that all points have need no bitmap", () => {
@@ -51,14 +57,25 @@ describe("payloads", () => {
 
     test("have values of four types", () => {
         assert.throws(() => payloadColumns([{ a: null as unknown as string }], 4), /payloads\[4\]\.a: expected a string/);
-        const payload = create(PayloadSchema, { fields: { a: { kind: { case: "intValue", value: 5n } }, b: { kind: { case: "boolValue", value: true } } } });
+        const payload = create(PayloadSchema, {
+            fields: { a: { kind: { case: "intValue", value: 5n } }, b: { kind: { case: "boolValue", value: true } } },
+        });
         assert.deepEqual(readPayload(payload), { a: 5, b: true });
     });
 });
 
 test("conditions are values, lists and ranges", () => {
-    const filter = create(FilterSchema, wireFilter({ where: { path: ["a", "b"], line: { gte: 0, lt: 2n ** 60n } }, whereNot: { ok: true } }, [1])!);
-    assert.deepEqual(filter.must.map(({ field, test }) => [field, test.case]), [["path", "anyOf"], ["line", "numberRange"]]);
+    const filter = create(
+        FilterSchema,
+        wireFilter({ where: { path: ["a", "b"], line: { gte: 0, lt: 2n ** 60n } }, whereNot: { ok: true } }, [1])!,
+    );
+    assert.deepEqual(
+        filter.must.map(({ field, test }) => [field, test.case]),
+        [
+            ["path", "anyOf"],
+            ["line", "numberRange"],
+        ],
+    );
     const range = filter.must[1]!.test;
     assert.ok(range.case === "numberRange");
     assert.deepEqual([range.value.gte?.kind.value, range.value.lt?.kind.value, range.value.gt], [0n, 2n ** 60n, undefined]);

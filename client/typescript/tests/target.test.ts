@@ -20,7 +20,18 @@ describe("targets", () => {
     });
 
     test("that are not are refused", () => {
-        for (const wrong of ["", "unix:", "dns:///a:1", "ipv4:1.2.3.4:5", "ftp://a", "http://a:70000", "a:0", "http://a/path", "http://u@a", "a:b:c"]) {
+        for (const wrong of [
+            "",
+            "unix:",
+            "dns:///a:1",
+            "ipv4:1.2.3.4:5",
+            "ftp://a",
+            "http://a:70000",
+            "a:0",
+            "http://a/path",
+            "http://u@a",
+            "a:b:c",
+        ]) {
             assert.throws(() => readTargets(wrong), /target: expected host:port/, wrong);
         }
         assert.throws(() => readTargets([]), /got none/);
@@ -29,18 +40,28 @@ describe("targets", () => {
     test("on this machine are those of loopback", () => {
         const local = ["localhost:1", "127.9.0.1:1", "http://127.1:1", "[::1]:1", "unix:/a"];
         const remote = ["a.example:1", "10.0.0.1:1", "127.0.0.1.example:1", "[::2]:1", "0.0.0.0:1"];
-        assert.deepEqual(readTargets(local).map(isLocal), local.map(() => true));
-        assert.deepEqual(readTargets(remote).map(isLocal), remote.map(() => false));
+        assert.deepEqual(
+            readTargets(local).map(isLocal),
+            local.map(() => true),
+        );
+        assert.deepEqual(
+            readTargets(remote).map(isLocal),
+            remote.map(() => false),
+        );
     });
 });
 
 describe("a token", () => {
     test("is sent over TLS and to this machine", () => {
-        for (const target of ["localhost:1", "unix:/a", "https://a.example"]) assert.equal(checkedToken("t", readTargets(target), false), "t");
-        assert.throws(() => checkedToken("secret", readTargets("localhost:1,a.example:1"), false), (error: Error) => {
-            assert.match(error.message, /refusing to send it to "a.example:1" in plaintext/);
-            return !error.message.includes("secret");
-        });
+        for (const target of ["localhost:1", "unix:/a", "https://a.example"])
+            assert.equal(checkedToken("t", readTargets(target), false), "t");
+        assert.throws(
+            () => checkedToken("secret", readTargets("localhost:1,a.example:1"), false),
+            (error: Error) => {
+                assert.match(error.message, /refusing to send it to "a.example:1" in plaintext/);
+                return !error.message.includes("secret");
+            },
+        );
         assert.equal(checkedToken("t", readTargets("a.example:1"), true), "t");
         assert.equal(checkedToken("", readTargets("a.example:1"), false), undefined);
         assert.throws(() => checkedToken("a b", readTargets("localhost:1"), false), /visible ASCII/);

@@ -79,9 +79,18 @@ describe("a tensor", () => {
     test("is read as rows and as nested lists", () => {
         const matrix = Tensor.from(Float32Array.of(1, 2, 3, 4), [2, 2]);
         assert.equal(matrix.row(1).buffer, matrix.data.buffer);
-        assert.deepEqual(matrix.rows().map((row) => [...(row as Float32Array)]), [[1, 2], [3, 4]]);
+        assert.deepEqual(
+            matrix.rows().map((row) => [...(row as Float32Array)]),
+            [
+                [1, 2],
+                [3, 4],
+            ],
+        );
         assert.throws(() => matrix.row(2), RangeError);
-        assert.deepEqual(matrix.toArray(), [[1, 2], [3, 4]]);
+        assert.deepEqual(matrix.toArray(), [
+            [1, 2],
+            [3, 4],
+        ]);
         assert.equal(Tensor.from(7).toArray(), 7);
         assert.deepEqual(new Tensor("bool", [2], ARRAYS.bool as Uint8Array).toArray(), [true, false]);
         assert.deepEqual(Tensor.from(new Float32Array(0), [2, 0]).toArray(), [[], []]);
@@ -98,7 +107,16 @@ describe("a tensor", () => {
 });
 
 test("rows are a matrix of f32", () => {
-    assert.deepEqual(toRows([[1, 2], [3, 4]], "rows").shape, [2, 2]);
+    assert.deepEqual(
+        toRows(
+            [
+                [1, 2],
+                [3, 4],
+            ],
+            "rows",
+        ).shape,
+        [2, 2],
+    );
     assert.deepEqual(toRows([Float32Array.of(1)], "rows").shape, [1, 1]);
     assert.throws(() => toRows([[1, 2], [3]], "rows"), /rows\[1\]: expected 2 numbers, got 1/);
     assert.throws(() => toRows(Tensor.from([1, 2]) as Tensor<"f32">, "rows"), /rows: expected f32 with two dimensions/);

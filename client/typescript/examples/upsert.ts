@@ -1,4 +1,4 @@
-// Measures bulk writes: node dist/examples/bulk_upsert.js --points 100000 --dimensions 256 --batch 1000 [--target localhost:7433]
+// Measures bulk writes: node dist/examples/upsert.js --points 100000 --dimensions 256 --batch 1000 [--target localhost:7433]
 
 import { parseArgs } from "node:util";
 import { Client, Tensor } from "accelerd";
