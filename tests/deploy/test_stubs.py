@@ -1,4 +1,4 @@
-"""The generated code of the clients in Go, Java and TypeScript is current, and that for Java compiles. Go's and TypeScript's suites compile theirs.
+"""The generated code of the clients in Go, Java and TypeScript is current, and that for Java compiles.
 
 Compilers, generators and libraries come from the package registries and stay in target/ between runs.
 """

@@ -32,7 +32,7 @@ export type StatusCode = (typeof CODES)[keyof typeof CODES];
 export interface ErrorFields extends Partial<Readonly<ErrorDetails>> {
     /** How many texts, sources or points were done before a call in parts failed. */
     done?: number | undefined;
-    /** Whether the call may have reached a daemon. */
+    /** Whether a daemon may have executed the call; default true. */
     isSent?: boolean | undefined;
     cause?: unknown;
 }
@@ -55,7 +55,7 @@ export class AccelerdError extends Error {
     readonly retryDelayMs: number | undefined;
     /** How many texts, sources or points were done before a call in parts failed. */
     readonly done: number | undefined;
-    /** Whether the call may have reached a daemon: false if there was no connection. */
+    /** Whether a daemon may have executed the call: false if there was no connection, or it refused the stream. */
     readonly isSent: boolean;
 
     constructor(code: StatusCode, message: string, fields: ErrorFields = {}) {
@@ -138,13 +138,14 @@ export function fromCall(failed: unknown, { target, usesFetch = false }: Origin,
     const problem = connectionProblem(error, usesFetch);
     if (problem === undefined) return new AccelerdError(statusCode(error.code), error.rawMessage, { cause: failed });
     if (problem.isSent) return new AccelerdError("UNAVAILABLE", `the connection broke: ${problem.message}`, { cause: failed });
-    const message = `no connection to ${target}: ${problem.message}; is the daemon running? \`accelerd serve\` starts it`;
-    return new AccelerdError("UNAVAILABLE", message, { isSent: false, cause: failed });
+    return new AccelerdError("UNAVAILABLE", `no connection to ${target}: ${problem.message}`, { isSent: false, cause: failed });
 }
 
-/** What failed before HTTP/2 was spoken: system calls, and errors of names, certificates and handshakes. */
+/** System calls that make a connection. */
 const CONNECTING = new Set(["connect", "getaddrinfo"]);
-const NO_CONNECTION = /^(ERR_(SSL|TLS)_|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_|HOSTNAME_MISMATCH|EPROTO$)/;
+/** Errors of certificates, of handshakes and of a session that takes no more streams. */
+const NO_CONNECTION =
+    /^(ERR_(SSL|TLS)_|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_|HOSTNAME_MISMATCH|EPROTO$|ERR_HTTP2_(GOAWAY|INVALID)_SESSION$)/;
 
 /** Returns what is wrong with the connection, if it is what failed. */
 function connectionProblem(error: ConnectError, usesFetch: boolean): { message: string; isSent: boolean } | undefined {
@@ -153,13 +154,15 @@ function connectionProblem(error: ConnectError, usesFetch: boolean): { message: 
         if (usesFetch && cause instanceof TypeError) return { message: cause.message, isSent: true };
         const { code, syscall } = cause as { code?: unknown; syscall?: unknown };
         if (typeof code !== "string") continue;
-        const isSent = !(CONNECTING.has(String(syscall)) || NO_CONNECTION.test(code));
-        return { message: cause.message || code, isSent };
+        if (CONNECTING.has(String(syscall))) return { message: `${cause.message || code}; ${RUNNING}`, isSent: false };
+        return { message: cause.message || code, isSent: !NO_CONNECTION.test(code) };
     }
-    return error.rawMessage.startsWith("http/2 ") || error.rawMessage === "PING timed out"
-        ? { message: error.rawMessage, isSent: true }
-        : undefined;
+    const message = error.rawMessage;
+    if (!message.startsWith("http/2 ") && message !== "PING timed out") return undefined;
+    return { message, isSent: !message.includes("REFUSED_STREAM") };
 }
+
+const RUNNING = "is the daemon running? `accelerd serve` starts it";
 
 function* causes(error: ConnectError): Generator<Error> {
     let cause: unknown = error.cause;

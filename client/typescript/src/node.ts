@@ -39,6 +39,8 @@ const DEFAULT_TARGET = "localhost:7433";
 const CONNECT_TIMEOUT_MS = 5_000;
 /** Window of flow control for what a connection receives. HTTP/2's default of 64 KiB limits it where a round trip takes long. */
 const WINDOW_BYTES = 8 << 20;
+/** Above it Node refuses new calls; its default of 10 MiB is less than a message may have. */
+const SESSION_MIB = 1 << 14;
 /** A connection that was idle for longer is verified by a ping before its next call. */
 const PINGS = { pingIntervalMs: 20_000, pingTimeoutMs: 10_000 };
 
@@ -96,6 +98,7 @@ function openConnection(target: Target, tls: ConnectionOptions): Connection {
     const manager = new Sessions(target.origin, PINGS, {
         createConnection: () => openSocket(target, tls),
         settings: { initialWindowSize: WINDOW_BYTES },
+        maxSessionMemory: SESSION_MIB,
     });
     // Bulk numbers compress slowly and hardly at all.
     const transport = createGrpcTransport({ baseUrl: target.origin, sessionManager: manager, acceptCompression: [] });

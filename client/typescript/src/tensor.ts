@@ -165,12 +165,19 @@ const ARRAY_DTYPES: [new (length: number) => ElementArray, Dtype][] = [
 function nested(values: Nested, given: Dtype | undefined): Tensor {
     const shape: number[] = [];
     for (let level: Nested | undefined = values; Array.isArray(level); level = level[0]) shape.push(level.length);
-    const flat: Nested[] = Array.isArray(values) ? values.flat(Infinity) : [values];
-    const expected = shape.reduce((product, extent) => product * extent, 1);
-    if (flat.length !== expected)
-        throw new RangeError(`tensor: expected rows of one length, got ${flat.length} elements for [${shape.join(", ")}]`);
+    const flat: (number | bigint | boolean)[] = [];
+    flatten(values, shape, 0, flat);
     const dtype = given ?? { bigint: "i64" as const, boolean: "bool" as const }[typeof flat[0] as string] ?? "f32";
-    return new Tensor(dtype, shape, elementsOf(flat as (number | bigint | boolean)[], dtype));
+    return new Tensor(dtype, shape, elementsOf(flat, dtype));
+}
+
+function flatten(values: Nested, shape: readonly number[], depth: number, flat: (number | bigint | boolean)[]): void {
+    const expected = shape[depth];
+    if (Array.isArray(values) ? values.length !== expected : expected !== undefined) {
+        throw new RangeError(`tensor: expected lists of equal lengths, as in the shape [${shape.join(", ")}]`);
+    }
+    if (Array.isArray(values)) for (const value of values) flatten(value, shape, depth + 1, flat);
+    else flat.push(values as number | bigint | boolean);
 }
 
 /** Returns an array of numbers. Numbers that the type cannot represent are refused, except that floats are rounded. */

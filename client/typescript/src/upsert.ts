@@ -30,7 +30,7 @@ export type UpsertOptions = CallOptions & Prompts;
 /** A step of `upsertMany`. */
 export type UpsertStep = Points & Prompts;
 
-type Request = Init<typeof SimilarityService.method.upsert.input>;
+export type UpsertInit = Init<typeof SimilarityService.method.upsert.input>;
 
 const { LengthDelimited } = WireType;
 /** Size of the messages of a bulk write. The daemon processes a message only when it is complete. */
@@ -48,7 +48,7 @@ const UPSERT_BATCHES: BatchMethods<
 > = { stream: SimilarityService.method.upsertStream, unary: SimilarityService.method.upsert, field: "upsert", isOrdered: true, encode };
 
 /** Serializes an UpsertStreamRequest. Vectors come first, where the daemon reads them without a copy. */
-function encode(sequence: number, { points, ...rest }: Request): readonly Uint8Array[] {
+export function encode(sequence: number, { points, ...rest }: UpsertInit): readonly Uint8Array[] {
     const tail = toBinary(UpsertRequestSchema, create(UpsertRequestSchema, points?.case === "texts" ? { ...rest, points } : rest));
     const vectors = points?.case === "vectors" ? points.value : undefined;
     const data = vectors?.data ?? new Uint8Array();
@@ -105,7 +105,7 @@ class Write {
         this.#ids.checkUnique();
     }
 
-    request({ start, stop }: Part = { start: 0, stop: this.count }): Request {
+    request({ start, stop }: Part = { start: 0, stop: this.count }): UpsertInit {
         const { payloads, prompt, promptName } = this.points;
         return {
             collection: this.collection,
@@ -124,7 +124,7 @@ class Write {
         { shape: [, dimensions = 0], data }: Tensor<"f32">,
         start: number,
         stop: number,
-    ): NonNullable<Request["points"]> & { case: "vectors" } {
+    ): NonNullable<UpsertInit["points"]> & { case: "vectors" } {
         const part = new Tensor("f32", [stop - start, dimensions], data.subarray(start * dimensions, stop * dimensions));
         return { case: "vectors", value: toWire(part) };
     }
@@ -180,7 +180,7 @@ export async function upsert(caller: Caller, collection: string, points: Points,
 }
 
 /** Makes each message when it is sent. */
-function* requests(write: Write, parts: readonly Part[]): Generator<Request, void, undefined> {
+function* requests(write: Write, parts: readonly Part[]): Generator<UpsertInit, void, undefined> {
     for (const part of parts) yield write.request(part);
 }
 
@@ -228,7 +228,7 @@ async function* stepRequests(
     steps: Batches<UpsertStep>,
     stepOf: Map<number, Step>,
     open: Step[],
-): AsyncGenerator<Request, void, undefined> {
+): AsyncGenerator<UpsertInit, void, undefined> {
     let sequence = 0;
     for await (const points of iterate(steps)) {
         const write = new Write(collection, points);

@@ -217,7 +217,7 @@ function wireDomain({ min, max, allowNan, allowInfinity, length }: Domain): Init
 
 const DEFAULT_COUNT = 100_000;
 
-function header(subject: Side, reference: Side, options: VerifyOptions, isGenerated: boolean): Header {
+function wireHeader(subject: Side, reference: Side, options: VerifyOptions, isGenerated: boolean): Header {
     const domains = Object.entries(options.domains ?? {}).map(([name, domain]) => [name, wireDomain(domain)]);
     const { caseTimeoutMs, fuel, memoryBytes, loopBudget, maxMismatches, maxCounterexamples } = options;
     return {
@@ -257,18 +257,22 @@ function outputsOf(side: Side): Readonly<Record<string, Tensor>> {
     return typeof side === "object" && "outputs" in side ? side.outputs : {};
 }
 
-function* requests(subject: Side, reference: Side, options: VerifyOptions): Generator<Request, void, undefined> {
-    const cases: Cases = { actual: outputsOf(subject), expected: outputsOf(reference), inputs: options.cases ?? {} };
-    const tensors = Object.values(cases).flatMap((given) => Object.values(given));
+/** Returns the number of cases in tensors; undefined if there are none, so that the daemon generates the cases. */
+function caseCount(tensors: readonly Tensor[]): number | undefined {
     const count = tensors[0]?.shape[0];
-    yield { part: { case: "header", value: header(subject, reference, options, count === undefined) } };
-    if (count === undefined) return;
-    const wrong = tensors.find(({ shape }) => shape[0] !== count);
+    const wrong = tensors.find(({ shape }) => shape[0] === undefined || shape[0] !== count);
     if (wrong !== undefined) throw new RangeError(`cases: expected ${count} in all tensors, got ${wrong.shape[0] ?? "a scalar"}`);
-    const caseBytes = tensors.reduce((sum, { data }) => sum + data.byteLength / Math.max(count, 1), 0);
+    return count;
+}
+
+function* requests(header: Header, cases: Cases, count: number): Generator<Request, void, undefined> {
+    yield { part: { case: "header", value: header } };
+    const tensors = Object.values(cases).flatMap((given) => Object.values(given));
+    const caseBytes = tensors.reduce((sum, { data }) => sum + data.byteLength / count, 0);
     const step = Math.max(1, Math.floor(CHUNK_BYTES / Math.max(caseBytes, 1)));
-    for (let start = 0; start < count; start += step)
+    for (let start = 0; start < count; start += step) {
         yield { part: { case: "cases", value: chunk(cases, start, Math.min(start + step, count)) } };
+    }
 }
 
 function chunk(cases: Cases, start: number, stop: number): Record<keyof Cases, ReturnType<typeof tensorInput>[]> {
@@ -284,10 +288,13 @@ function casesOf({ dtype, shape: [count = 0, ...rest], data }: Tensor, start: nu
 
 /** Verifies in one stream, which is retried until the first verdicts. */
 export async function verify(caller: Caller, subject: Side, reference: Side, options: VerifyOptions): Promise<VerifySummary> {
+    const cases: Cases = { actual: outputsOf(subject), expected: outputsOf(reference), inputs: options.cases ?? {} };
+    const count = caseCount(Object.values(cases).flatMap((given) => Object.values(given)));
+    const first = wireHeader(subject, reference, options, count === undefined);
     let done = 0;
     let failed = 0;
     let summary: VerifySummary | undefined;
-    const open = () => iterate(requests(subject, reference, options));
+    const open = () => iterate(requests(first, cases, count ?? 0));
     for await (const { part } of caller.retried(VerifyService.method.verify, open, caller.context(options))) {
         if (part.case === "summary") summary = part.value;
         if (part.case !== "cases") continue;

@@ -91,17 +91,23 @@ describe("errors of the connection", () => {
             nodeError("getaddrinfo ENOTFOUND none", "ENOTFOUND", "getaddrinfo"),
             nodeError("self-signed certificate in certificate chain", "SELF_SIGNED_CERT_IN_CHAIN"),
             nodeError("name does not match", "ERR_TLS_CERT_ALTNAME_INVALID"),
+            nodeError("The session has been destroyed", "ERR_HTTP2_INVALID_SESSION"),
+            new ConnectError("http/2 stream closed with error code REFUSED_STREAM (0x7)", Code.Unavailable),
         ]) {
             const error = fromCall(failed, { target: "none:7433" });
             assert.deepEqual([error.code, error.isSent], ["UNAVAILABLE", false]);
-            assert.match(error.message, /no connection to none:7433: .*accelerd serve/);
+            assert.match(error.message, /no connection to none:7433: /);
         }
+    });
+
+    test("say how a daemon is started where nothing listens", () => {
+        const refused = nodeError("connect ECONNREFUSED 127.0.0.1:1", "ECONNREFUSED", "connect");
+        assert.match(fromCall(refused, { target: "target" }).message, /is the daemon running\? `accelerd serve` starts it$/);
     });
 
     test("that broke are unavailable and may have been executed", () => {
         for (const failed of [
             nodeError("read ECONNRESET", "ECONNRESET", "read"),
-            nodeError("The session has been destroyed", "ERR_HTTP2_INVALID_SESSION"),
             new ConnectError("http/2 stream closed with error code CANCEL (0x8)", Code.Canceled),
             ConnectError.from(new TypeError("Failed to fetch")),
         ]) {

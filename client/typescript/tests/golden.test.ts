@@ -3,8 +3,8 @@
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { after, describe, test } from "node:test";
-import { Client, DeviceService, EmbedService, TensorService } from "../src/node.js";
-import { CALLS, type Cases, checkVectors, equal, errorOf } from "./golden_calls.js";
+import { Client, DeviceService, EmbedService, Tensor, TensorService } from "../src/node.js";
+import { CALLS, type Cases, checkVectors, equal, errorOf, failure } from "./golden_calls.js";
 
 const variable = (name: string) => process.env[`ACCELERD_GOLDEN_${name}`] ?? "";
 const path = variable("CASES");
@@ -39,6 +39,36 @@ describe("golden", { skip: path === "" ? "ACCELERD_GOLDEN_CASES is not set" : fa
         equal([passed.passed, Number(passed.caseCount), progress.at(-1)], [true, 1_000, 1_000]);
         const failed = await client.verify(double("2.0 * x"), double("3.0 * x"), { count: 100, domains: { x: { min: 1, max: 2 } } });
         equal([failed.passed, failed.functions?.counterexamples.length !== 0], [false, true]);
+    });
+
+    test("verify of outputs that are computed already", async () => {
+        const outputs = { result: Tensor.from([2, 4], "f64") };
+        const inputs = { x: Tensor.from([1, 2], "f64") };
+        const report = await client.verify({ outputs }, "def f(x: float) -> float:\n    return 2.0 * x\n", { cases: inputs });
+        equal([report.passed, Number(report.caseCount)], [true, 2]);
+        const wrong = client.verify({ outputs }, "", { cases: { x: Tensor.from([1]) } });
+        equal(String(await failure(wrong)), "RangeError: cases: expected 2 in all tensors, got 1");
+    });
+
+    test("calls that exceed a message are made in parts", async () => {
+        const small = new Client(variable("TARGET"), { maxMessageBytes: (64 << 10) + 200 });
+        checkVectors(cases, await small.embed(cases.embed.texts));
+        const sources = Array.from({ length: 3 }, () => cases.parse.source + "#".repeat(10_000));
+        const parsed = await small.parse(sources);
+        equal(
+            parsed.map(({ nodes }) => nodes.kinds.length),
+            sources.map(() => cases.parse.node_count),
+        );
+        const collection = await small.createCollection("golden-typescript-parts", { dimensions: 8 });
+        try {
+            const ids = BigUint64Array.from({ length: 10_000 }, (_, at) => BigInt(at));
+            const vectors = new Tensor("f32", [ids.length, 8], new Float32Array(8 * ids.length).fill(1));
+            equal(await collection.upsert({ ids, vectors }), ids.length);
+            equal(await collection.count(), ids.length);
+        } finally {
+            await collection.delete();
+            small.close();
+        }
     });
 
     test("several calls share a connection, and connections take turns", async () => {

@@ -1,8 +1,16 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { create } from "@bufbuild/protobuf";
-import { FilterSchema, PayloadColumnsSchema, PayloadSchema, PointIdsSchema } from "../src/generated/accelerd/v1/similarity_pb.js";
+import { create, fromBinary, toJson } from "@bufbuild/protobuf";
+import {
+    FilterSchema,
+    PayloadColumnsSchema,
+    PayloadSchema,
+    PointIdsSchema,
+    UpsertStreamRequestSchema,
+} from "../src/generated/accelerd/v1/similarity_pb.js";
 import { type Ids, integer, PointIds, payloadColumns, readIds, readPayload, wireFilter } from "../src/payload.js";
+import { Tensor, toWire } from "../src/tensor.js";
+import { encode, type UpsertInit } from "../src/upsert.js";
 
 const BIG = 2n ** 64n - 1n;
 const UUID = "6ba7b810-9dad-11d1-80b4-00c04fd430c8";
@@ -83,4 +91,41 @@ test("conditions are values, lists and ranges", () => {
     assert.equal(wireFilter({}), undefined);
     assert.deepEqual(wireFilter({}, [])?.ids, { numbers: [] });
     assert.throws(() => wireFilter({ where: { line: { min: 1 } as object } }), /where.line: expected bounds gt, gte, lt or lte, got min/);
+});
+
+describe("a message of a bulk write", () => {
+    const vectors = toWire(
+        Tensor.from([
+            [1, 2],
+            [3, 4],
+        ]),
+    );
+    const common = {
+        collection: "c",
+        ids: new PointIds([1, 2]).message(),
+        payloadColumns: payloadColumns([{ a: 1 }, { a: 2 }], 0),
+        promptName: "p",
+    };
+    const decoded = (sequence: number, upsert: UpsertInit) => {
+        const bytes = Buffer.concat(encode(sequence, upsert));
+        const made = create(UpsertStreamRequestSchema, { sequence: BigInt(sequence), upsert });
+        return [toJson(UpsertStreamRequestSchema, fromBinary(UpsertStreamRequestSchema, bytes)), toJson(UpsertStreamRequestSchema, made)];
+    };
+
+    test("is what the generated code would make", () => {
+        for (const points of [
+            { case: "vectors" as const, value: vectors },
+            { case: "texts" as const, value: { values: ["a", "b"] } },
+        ]) {
+            for (const sequence of [0, 300]) {
+                const [found, expected] = decoded(sequence, { ...common, points });
+                assert.deepEqual(found, expected);
+            }
+        }
+    });
+
+    test("has the caller's vectors, without a copy", () => {
+        const chunks = encode(0, { ...common, points: { case: "vectors", value: vectors } });
+        assert.ok(chunks.includes(vectors.data!));
+    });
 });

@@ -71,7 +71,14 @@ describe("a tensor", () => {
         assert.deepEqual([made.dtype, made.shape, [...made.data]], ["f32", [2, 3], [1, 2, 3, 4, 5, 6]]);
         assert.deepEqual([Tensor.from([1n]).dtype, Tensor.from([true]).dtype, Tensor.from(3).shape], ["i64", "bool", []]);
         assert.deepEqual(Tensor.from([[1, 2]], "i64").data, BigInt64Array.of(1n, 2n));
-        assert.throws(() => Tensor.from([[1, 2], [3]]), /rows of one length/);
+        for (const ragged of [
+            [[1, 2], [3]],
+            [[1], [2, 3], []],
+            [[1], 2],
+            [1, [2]],
+        ]) {
+            assert.throws(() => Tensor.from(ragged), /lists of equal lengths/);
+        }
         assert.throws(() => Tensor.from([1.5], "i32"), /element 0 is no i32: 1.5/);
         assert.throws(() => Tensor.from([300], "u8"), /element 0 is no u8: 300/);
     });
