@@ -14,7 +14,7 @@ export interface CallOptions {
     /** Cancels the call. */
     readonly signal?: AbortSignal | undefined;
     /** Additional metadata. */
-    readonly headers?: HeadersInit | undefined;
+    readonly headers?: Readonly<Record<string, string>> | undefined;
 }
 
 /** Settings of a client. */
@@ -29,7 +29,7 @@ export interface Settings {
 export interface CallContext {
     readonly deadline: number;
     readonly signal: AbortSignal | undefined;
-    readonly headers: HeadersInit | undefined;
+    readonly headers: Readonly<Record<string, string>> | undefined;
 }
 
 type Streaming<I extends DescMessage, O extends DescMessage> = DescMethodStreaming<I, O>;
