@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use accelerd_client::{Builder, Client, Code, KernelProgram, Launch, Matrix, RetryPolicy};
+use accelerd_client::{Builder, Client, Code, KernelProgram, Launch, Matrix, RetryPolicy, proto::KernelView};
 use accelerd_test_support::FakeDaemon;
 use tonic::Status;
 
@@ -23,6 +23,7 @@ async fn a_launch_sends_arguments_and_returns_outputs_by_name() {
         .grid([2, 2])
         .argument("x", x)
         .argument("a", 2.0_f32)
+        .view(KernelView { name: "z".into(), argument: "x".into(), ..Default::default() })
         .output_of_shape("y", [2, 2])
         .loop_budget(9);
     let outcome = client.launch(launch).await.expect("an answer");
@@ -32,6 +33,7 @@ async fn a_launch_sends_arguments_and_returns_outputs_by_name() {
     let state = fake.state();
     assert_eq!(state.calls, ["Launch", "Launch"], "a launch has no effect but its response");
     assert_eq!((state.launches[0].grid.as_slice(), state.launches[0].loop_budget), ([2, 2].as_slice(), Some(9)));
+    assert_eq!((state.launches[0].views[0].name.as_str(), state.launches[0].views[0].argument.as_str()), ("z", "x"));
 }
 
 #[tokio::test]

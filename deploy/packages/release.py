@@ -1,10 +1,12 @@
 """Makes the packages of a release: tarball, wheels, Debian package, notices, SBOM and checksums.
 
-    python3 release.py [--output FOLDER] [--binaries FOLDER] [--kernels FOLDER] [--documents FOLDER] [--target TRIPLE]
+    python3 release.py [--output FOLDER] [--binaries FOLDER] [--kernels FOLDER] [--documents FOLDER] [--target aarch64]
 
 The programs are linked by zig against GLIBC 2.28, which manylinux_2_28 names, unless `--binaries` has them. The kernels are compiled for
 GPUs from Ampere on, which takes ten minutes of a core, unless `--kernels` has them. `--documents` has THIRD-PARTY-NOTICES and *.cdx.json,
 which `just release` makes before.
+
+A run for another architecture comes second: it adds its packages to the folder, with the kernels and manuals of this machine's tarball.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import argparse
 import gzip
 import hashlib
 import os
+import platform as machine
 import shutil
 import subprocess
 import sys
@@ -43,33 +46,38 @@ class Platform:
 
 
 PLATFORMS = {
-    platform.target: platform
-    for platform in (
-        Platform("x86_64-unknown-linux-gnu", "manylinux_2_28_x86_64", "amd64", "x86_64-linux-gnu"),
-        Platform("aarch64-unknown-linux-gnu", "manylinux_2_28_aarch64", "arm64", "aarch64-linux-gnu"),
-    )
+    "x86_64": Platform("x86_64-unknown-linux-gnu", "manylinux_2_28_x86_64", "amd64", "x86_64-linux-gnu"),
+    "aarch64": Platform("aarch64-unknown-linux-gnu", "manylinux_2_28_aarch64", "arm64", "aarch64-linux-gnu"),
 }
+NATIVE = PLATFORMS.get(machine.machine())
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, default=ROOT / "dist" / "release", metavar="FOLDER")
-    parser.add_argument("--target", default="x86_64-unknown-linux-gnu", choices=PLATFORMS)
+    parser.add_argument("--target", default=machine.machine(), choices=PLATFORMS)
     parser.add_argument("--binaries", type=Path, metavar="FOLDER", help="folder of built programs")
     parser.add_argument("--kernels", type=Path, metavar="FOLDER", help="folder of compiled kernels")
     parser.add_argument("--documents", type=Path, metavar="FOLDER", help="folder of the notices and the SBOM")
     arguments = parser.parse_args()
     platform = PLATFORMS[arguments.target]
     output = arguments.output.resolve()
-    shutil.rmtree(output, ignore_errors=True)
-    output.mkdir(parents=True)
+    if platform is NATIVE:
+        shutil.rmtree(output, ignore_errors=True)
+        output.mkdir(parents=True)
+    elif not tarball(NATIVE, output).exists():
+        parser.error(f"{tarball(NATIVE, output)} is missing: make the packages of this machine's architecture first")
     with tempfile.TemporaryDirectory() as folder:
-        prefix = Path(folder) / f"accelerd-{version()}-{platform.target}"
-        stage(prefix, arguments.binaries or build(platform), arguments.kernels, arguments.documents)
-        tarball(prefix, output)
+        prefix = Path(folder) / installation(platform)
+        stage(prefix, arguments.binaries or build(platform), arguments.documents)
+        if platform is NATIVE:
+            add_manuals(prefix)
+            add_kernels(prefix, arguments.kernels)
+        else:
+            add_from(tarball(NATIVE, output), prefix)
+        pack(prefix, output)
         server_wheel(prefix, platform, output)
-        if platform.debian == "amd64" or shutil.which("dpkg-deb"):
-            debian_package(prefix, platform, output)
+        debian_package(prefix, platform, output)
     client_wheels(platform, output)
     for sbom in sorted(arguments.documents.glob("*.cdx.json")) if arguments.documents else ():
         shutil.copy(sbom, output)
@@ -87,25 +95,58 @@ def debian_version() -> str:
     return f"{version()}-1"
 
 
+def installation(platform: Platform) -> str:
+    """The name of the folder in a tarball."""
+    return f"accelerd-{version()}-{platform.target}"
+
+
+def tarball(platform: Platform, output: Path) -> Path:
+    """The tarball of a platform."""
+    return output / f"{installation(platform)}.tar.gz"
+
+
 def build(platform: Platform) -> Path:
     """Build the programs. Returns their folder."""
+    folder = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    environment = dict(os.environ)
+    if not has_standard_library(platform):
+        # The folder of another compiler: builds of two would delete each other's work.
+        toolchain = folder / "release-tools" / platform.target
+        run(HERE / "toolchain", toolchain, platform.target, platform.debian)
+        folder = folder / "release-debian"
+        environment |= {"RUSTC": str((toolchain / "rustc").resolve()), "CARGO_TARGET_DIR": str(folder.resolve())}
     packages = [argument for program in PROGRAMS for argument in ("--package", program)]
-    run("cargo", "zigbuild", "--release", "--locked", "--target", f"{platform.target}.{GLIBC}", *packages, "--bins", cwd=ROOT)
-    return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / platform.target / "release"
+    command = ["cargo", "zigbuild", "--release", "--locked", "--target", f"{platform.target}.{GLIBC}", *packages, "--bins"]
+    run(*command, cwd=ROOT, env=environment)
+    return folder / platform.target / "release"
 
 
-def stage(prefix: Path, binaries: Path, kernels: Path | None, documents: Path | None) -> None:
-    """Lay an installation out: programs, kernels, manuals and licences."""
+def has_standard_library(platform: Platform) -> bool:
+    """Whether the Rust compiler has the standard library of a platform."""
+    command = ["rustc", "--print", "target-libdir", "--target", platform.target]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    return Path(printed.stdout.strip()).is_dir()
+
+
+def stage(prefix: Path, binaries: Path, documents: Path | None) -> None:
+    """Lay an installation out: programs and licences."""
     for program in PROGRAMS:
         install(binaries / program, prefix / "bin" / program, 0o755)
-        run("strip", "--strip-unneeded", prefix / "bin" / program)
     documentation = prefix / "share" / "doc" / "accelerd"
     install(ROOT / "LICENSE", documentation / "LICENSE")
     install(ROOT / "CHANGELOG.md", documentation / "CHANGELOG.md")
     if documents:
         install(documents / "THIRD-PARTY-NOTICES", documentation / "NOTICES")
+
+
+def add_manuals(prefix: Path) -> None:
+    """Write the manual pages of the programs."""
     for program in PROGRAMS:
         manual(prefix / "bin" / program, prefix / "share" / "man" / "man1" / f"{program}.1")
+
+
+def add_kernels(prefix: Path, kernels: Path | None) -> None:
+    """Add the compiled kernels: those of a folder, or new ones."""
     folder = prefix / "share" / "accelerd" / "kernels"
     if kernels:
         shutil.copytree(kernels, folder)
@@ -113,6 +154,15 @@ def stage(prefix: Path, binaries: Path, kernels: Path | None, documents: Path | 
         compile_kernels(prefix / "bin" / "accelerd", folder)
     size = sum(path.stat().st_size for path in folder.iterdir())
     print(f"kernels: {size / 1e6:.1f} MB for {', '.join(ARCHITECTURES)}")
+
+
+def add_from(archive: Path, prefix: Path) -> None:
+    """Add what does not depend on the processor, which the tarball of another platform has: manuals and kernels."""
+    with tarfile.open(archive) as packed:
+        for member in packed.getmembers():
+            member.name = member.name.partition("/")[2]
+            if member.name.startswith(("share/man/", "share/accelerd/")):
+                packed.extract(member, prefix, filter="tar")
 
 
 def install(source: Path, target: Path, mode: int = 0o644) -> None:
@@ -137,7 +187,7 @@ def compile_kernels(daemon: Path, folder: Path) -> None:
     run(*command)
 
 
-def tarball(prefix: Path, output: Path) -> None:
+def pack(prefix: Path, output: Path) -> None:
     """Pack the installation, and a unit for systemd."""
     install(HERE / "accelerd.service", prefix / "lib" / "systemd" / "system" / "accelerd.service")
     with tarfile.open(output / f"{prefix.name}.tar.gz", "w:gz") as archive:
@@ -231,7 +281,7 @@ def compress(path: Path) -> None:
 def checksums(output: Path) -> None:
     """Write the SHA-256 of each file, as `sha256sum --check` reads them."""
     lines = []
-    for path in sorted(output.iterdir()):
+    for path in sorted(path for path in output.iterdir() if path.name != "SHA256SUMS"):
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         lines.append(f"{digest}  {path.name}\n")
         print(f"{path.stat().st_size / 1e6:9.1f} MB  {path.name}")

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import subprocess
 import tomllib
 
@@ -126,14 +127,17 @@ def every_setting():
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory):
-    """What the daemon makes of the rendered file, by the settings that are given."""
+    """What the daemon makes of the rendered file, by the settings that are given. ACCELERD_BIN may be a command that runs it in an image."""
     if "ACCELERD_BIN" not in os.environ:
         pytest.skip("ACCELERD_BIN names no daemon")
+    daemon = shlex.split(os.environ["ACCELERD_BIN"])
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("ACCELERD_")}
 
     def show(values):
         file = tmp_path_factory.mktemp("config") / "config.toml"
         file.write_text(render(values)["ConfigMap"]["data"]["config.toml"])
-        done = subprocess.run([os.environ["ACCELERD_BIN"], "config", "show", "--config", file], capture_output=True, text=True, env={})
+        command = [*daemon, "config", "show", "--config", file]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
         assert done.returncode == 0, done.stderr
         return tomllib.loads(done.stdout)
 

@@ -10,12 +10,26 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "docs"))
 
 import generate_calls  # noqa: E402
+import site_pages  # noqa: E402
 
 
 def test_the_page_of_calls_is_written_from_the_protocol():
     assert generate_calls.PAGE.read_text() == generate_calls.page()
     protocol = "".join(file.read_text() for file in generate_calls.PROTOS.glob("*.proto"))
+    assert generate_calls.MESSAGES.read_text() == generate_calls.messages_page()
     assert len(generate_calls.calls()) == len(re.findall(r"^  rpc ", protocol, re.MULTILINE)) > 40
+
+
+def test_the_page_of_messages_has_every_field():
+    for file in generate_calls.PROTOS.glob("*.proto"):
+        listed = generate_calls.types(file.stem)
+        assert [one.name for one in listed if not "".join(one.comment).strip()] == []
+        text = re.sub(r"//[^\n]*|^extend .*?^}", "", file.read_text(), flags=re.MULTILINE | re.DOTALL)
+        declared = re.findall(r"^\s*(?:message|enum) (\w+)", text, re.MULTILINE)
+        assert [one.name.rpartition(".")[2] for one in listed] == declared
+        numbered = re.findall(r"^\s+[\w.<>, ]*?(\w+) = \d+(?: \[[^\]]*\])?;", text, re.MULTILINE)
+        assert sorted(field.name for one in listed for field in one.fields) == sorted(numbered)
+        assert [field.name for one in listed for field in one.fields if not field.comment] == []
 
 
 def test_the_readme_links_to_every_call():
@@ -40,13 +54,40 @@ def anchors(document):
     return {re.sub(r"[^\w\- ]", "", heading).strip().replace(" ", "-") for heading in plain}
 
 
-@pytest.mark.parametrize("name", ["README.md", "BENCHMARKS.md", "SECURITY.md", *(f"docs/{one.name}" for one in (ROOT / "docs").glob("*.md"))])
+@pytest.mark.parametrize("name", ["README.md", "BENCHMARKS.md", "SECURITY.md", *(one.relative_to(ROOT).as_posix() for one in (ROOT / "docs").rglob("*.md"))])
 def test_anchors_lead_to_headings(name):
     text = re.sub(r"```.*?```", "", (ROOT / name).read_text(), flags=re.DOTALL)
     links = re.findall(r"\]\(([^):\s]*)#([^)\s]+)\)", text)
     found = {(target, anchor) for target, anchor in links if (target or name).endswith(".md")}
     broken = [(target, anchor) for target, anchor in found if anchor not in anchors((ROOT / name).parent / target if target else ROOT / name)]
     assert broken == []
+
+
+@pytest.mark.parametrize(
+    ("link", "source", "page", "target"),
+    [
+        ("../SECURITY.md", "docs/tensor.md", "tensor.md", "project/security.md"),
+        ("docs/calls.md", "README.md", "index.md", "calls.md"),
+        ("../../docs/tensor.md", "client/python/README.md", "project/client-python.md", "../tensor.md"),
+        ("overload.svg", "docs/benchmarks/overload.md", "benchmarks/overload.md", "overload.svg"),
+        ("../proto/accelerd/v1", "docs/calls.md", "calls.md", f"{site_pages.FORGE}/proto/accelerd/v1"),
+        ("no/such.md", "README.md", "index.md", "no/such.md"),
+        ("../../etc/passwd", "README.md", "index.md", "../../etc/passwd"),
+    ],
+)
+def test_links_lead_to_pages_of_the_site_or_files_of_the_forge(link, source, page, target):
+    assert site_pages.resolved(link, source, page) == target
+
+
+def test_links_in_code_stay():
+    text = "[a](docs/calls.md#embed) `[b](docs/calls.md)`\n```\n[c](docs/calls.md)\n```\n[d](https://example.com/docs/calls.md)"
+    assert site_pages.rewritten(text, "README.md", "index.md") == text.replace("docs/calls.md#", "calls.md#", 1)
+
+
+def test_public_names_are_those_that_a_package_exports():
+    names = site_pages.public_names("client/python/src/accelerd/__init__.py")
+    assert names[0] == "AccelerdError" and names.index("Client") < names.index("NODE_KINDS")
+    assert "AsyncClient" in site_pages.public_names("client/python/src/accelerd/aio.py")
 
 
 def reasons():

@@ -4,6 +4,7 @@ import configparser
 import hashlib
 import importlib.util
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -54,8 +55,7 @@ def test_the_versions_of_a_release_belong_together(release):
 
 
 def test_an_installed_wheel_has_the_programs_and_the_kernels(release, prefix, tmp_path):
-    platform = release.PLATFORMS["x86_64-unknown-linux-gnu"]
-    release.server_wheel(prefix, platform, tmp_path)
+    release.server_wheel(prefix, release.PLATFORMS["x86_64"], tmp_path)
     (wheel,) = tmp_path.glob("*.whl")
     assert wheel.name == f"accelerd_server-{release.version()}-py3-none-manylinux_2_28_x86_64.whl"
     environment = tmp_path / "environment"
@@ -69,7 +69,7 @@ def test_an_installed_wheel_has_the_programs_and_the_kernels(release, prefix, tm
 
 
 def test_the_wheel_names_the_libraries_of_nvidia_only_where_they_are_asked_for(release, prefix, tmp_path):
-    release.server_wheel(prefix, release.PLATFORMS["aarch64-unknown-linux-gnu"], tmp_path)
+    release.server_wheel(prefix, release.PLATFORMS["aarch64"], tmp_path)
     (wheel,) = tmp_path.glob("*_aarch64.whl")
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
@@ -79,7 +79,7 @@ def test_the_wheel_names_the_libraries_of_nvidia_only_where_they_are_asked_for(r
 
 
 def test_the_tarball_belongs_to_root_and_has_the_unit(release, prefix, tmp_path):
-    release.tarball(prefix, tmp_path)
+    release.pack(prefix, tmp_path)
     (tarball,) = tmp_path.glob("*.tar.gz")
     listed = subprocess.run(["tar", "-tvzf", tarball], capture_output=True, text=True, check=True).stdout.splitlines()
     assert all(" root/root " in line for line in listed)
@@ -97,23 +97,65 @@ def test_binstall_finds_the_programs_in_the_tarball(release, prefix, tmp_path, p
     filled = {key: re.sub(r"\{ (\w+) \}", lambda name: names[name[1]], value) for key, value in binstall.items()}
     staged = tmp_path / f"accelerd-{version}-{target}"
     shutil.copytree(prefix, staged)
-    release.tarball(staged, tmp_path)
+    release.pack(staged, tmp_path)
     name = filled["pkg-url"].rpartition("/")[2]
     listed = subprocess.run(["tar", "-tzf", tmp_path / name], capture_output=True, text=True, check=True).stdout
     assert filled["bin-dir"] in listed.splitlines()
 
 
+def test_another_architecture_gets_the_kernels_and_manuals_of_this_machines_tarball(release, prefix, tmp_path):
+    staged = tmp_path / release.installation(release.PLATFORMS["x86_64"])
+    shutil.copytree(prefix, staged)
+    (staged / "share" / "man" / "man1").mkdir(parents=True)
+    (staged / "share" / "man" / "man1" / "accelerd.1").write_text(".TH accelerd")
+    release.pack(staged, tmp_path)
+    target = tmp_path / "target"
+    release.add_from(release.tarball(release.PLATFORMS["x86_64"], tmp_path), target)
+    found = {str(path.relative_to(target)) for path in target.rglob("*") if path.is_file()}
+    assert found == {"share/man/man1/accelerd.1", "share/accelerd/kernels/add.kernels"}
+    assert (target / "share/accelerd/kernels/add.kernels").read_text() == "machine code"
+
+
+def test_another_architecture_comes_after_this_machines(release, tmp_path):
+    (other,) = {"x86_64", "aarch64"} - {platform.machine()}
+    command = [sys.executable, PACKAGES / "release.py", "--target", other, "--output", tmp_path / "dist"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert f"{release.tarball(release.NATIVE, tmp_path / 'dist')} is missing" in done.stderr
+
+
 def test_checksums_are_those_that_sha256sum_reads(release, tmp_path):
     (tmp_path / "a.whl").write_text("a")
     (tmp_path / "b.deb").write_text("b")
+    # A second run, for another architecture, writes them again.
+    release.checksums(tmp_path)
     release.checksums(tmp_path)
     lines = [line.split("  ") for line in (tmp_path / "SHA256SUMS").read_text().splitlines()]
     assert lines == [[hashlib.sha256(text).hexdigest(), name] for text, name in ((b"a", "a.whl"), (b"b", "b.deb"))]
 
 
+#: Groups of system calls in the systemd of Debian 12, which ignores others, and with them the calls that the daemon needs.
+CALL_GROUPS = {"@system-service", "@privileged", "@resources"}
+
+
 def seconds(text):
     number, unit = re.fullmatch(r"(\d+)(s|min)", text).groups()
     return int(number) * {"s": 1, "min": 60}[unit]
+
+
+def unit_lines(name):
+    """The values of a directive of the service, which may stand on several lines."""
+    lines = (PACKAGES / "accelerd.service").read_text().splitlines()
+    return [line.partition("=")[2] for line in lines if line.startswith(f"{name}=")]
+
+
+def test_the_systemd_of_debian_12_knows_how_the_service_starts_and_what_it_may_call():
+    assert unit_lines("Type") == ["notify"]
+    assert unit_lines("ExecReload") == ["/bin/kill -HUP $MAINPID"]
+    calls = {call for line in unit_lines("SystemCallFilter") for call in line.removeprefix("~").split()}
+    assert {call for call in calls if call.startswith("@")} == CALL_GROUPS
+    # Those that confine the processes that run code of clients.
+    assert {"landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self", "seccomp"} <= calls
 
 
 def test_the_service_stops_after_a_drain_and_writes_only_where_its_settings_say():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import queue
+import re
 import urllib.error
 import urllib.request
 import zlib
@@ -15,7 +16,7 @@ import pytest
 import tritonclient.grpc
 import tritonclient.grpc.aio
 from accelerd import save_graph
-from conftest import ENCODER, READER, RERANKER, Triton, limited
+from conftest import ENCODER, READER, RERANKER, ROOT, Triton, limited
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from tritonclient.utils import InferenceServerException
@@ -41,6 +42,13 @@ def refused(call, *arguments, **named):
     with pytest.raises(InferenceServerException) as caught:
         call(*arguments, **named)
     return caught.value
+
+
+def test_the_example_of_the_document_runs(daemon):
+    (text,) = re.findall(r"```python\n(import numpy.*?)^```", (ROOT / "docs/oip.md").read_text(), re.MULTILINE | re.DOTALL)
+    names = {}
+    exec(text.replace("localhost:7436", daemon.http), names)
+    assert names["vectors"].shape == (2, 64)
 
 
 def test_the_server_and_its_models_are_described(triton, client):

@@ -57,7 +57,7 @@ async fn both(server: &TestServer, request: &v1::LaunchRequest) -> (v1::LaunchRe
 }
 
 /// Compares outputs and fault, bit by bit. Returns those of the CPU.
-async fn assert_same(server: &TestServer, name: &str, request: &v1::LaunchRequest) -> v1::LaunchResponse {
+pub(crate) async fn assert_same(server: &TestServer, name: &str, request: &v1::LaunchRequest) -> v1::LaunchResponse {
     let (cpu, gpu) = both(server, request).await;
     let Some(gpu) = gpu else { return cpu };
     assert_eq!(gpu.fault, cpu.fault, "{name}");

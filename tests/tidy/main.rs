@@ -17,7 +17,7 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 const MAX_LINES: usize = 1000;
 
 /// Dependencies that are forbidden to each crate.
-const FORBIDDEN: [(&str, &[&str]); 19] = [
+const FORBIDDEN: [(&str, &[&str]); 20] = [
     (
         "accelerd-kernels",
         &["tokio", "tonic", "prost", "serde", "tracing", "config", "accelerd-engine", "accelerd-proto", "accelerd"],
@@ -42,6 +42,10 @@ const FORBIDDEN: [(&str, &[&str]); 19] = [
     ("accelerd-collections", &["tonic", "hyper", "tower", "config", "cudarc", "opentelemetry", "accelerd"]),
     ("accelerd", &["cudarc", "accelerd-client"]),
     ("accelerd-client", &["cudarc", "accelerd-engine", "accelerd-kernels", "accelerd-parser", "accelerd"]),
+    (
+        "portalis_cuda",
+        &["tonic", "prost", "cudarc", "accelerd-engine", "accelerd-kernels", "accelerd-parser", "accelerd"],
+    ),
     ("accelctl", &["cudarc", "accelerd-engine", "accelerd-kernels", "accelerd-parser", "accelerd"]),
 ];
 

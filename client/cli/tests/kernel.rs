@@ -157,6 +157,10 @@ async fn a_kernel_runs_on_files_and_numbers_and_writes_its_results() {
     let document = session.json("run k.py --arg x=1,2 --arg n=7 --output y=z.npy").await;
     assert_eq!(numbers(&session.path("z.npy")), [8.0, 9.0]);
     assert_eq!((&document["execution_ms"], &document["outputs"][0]["file"]), (&2.0.into(), &"z.npy".into()));
+    session.json("run k.py --arg x=x.npy --same y=x --shape v=3").await;
+    let launch = session.fake.state().launches.last().expect("a launch").clone();
+    let names: Vec<_> = launch.outputs.iter().map(|output| output.name.as_str()).collect();
+    assert_eq!((names, launch.views[0].argument.as_str()), (vec!["x", "v"], "x"), "x has what is written to y");
     session.json("run k.py --arg x=x.npy --output y=z.safetensors").await;
     assert!(session.path("z.safetensors").exists());
 }

@@ -187,6 +187,10 @@ class FakeKernels(kernel_pb2_grpc.KernelServiceServicer):
             if one.shape:
                 [dtype] = {c.dtype for p in kernel.params if p.name == one.name for c in p.components}
                 arrays[one.name] = np.zeros(tuple(one.shape), NUMPY_DTYPES[dtype])
+        for one in request.views:
+            array = arrays[one.argument]
+            shape = tuple(one.shape) or array.shape
+            arrays[one.name] = np.ndarray(shape, array.dtype, array.data, one.offset_bytes, one.strides_bytes or None)
         function(*(arrays[one.name] for one in kernel.params))
         names = [one.name for one in request.outputs] or kernel.written_arrays
         outputs = [pb.NamedTensor(name=name, value=tensor(arrays[name], arrays[name].dtype)) for name in names]

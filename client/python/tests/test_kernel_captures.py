@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import enum
 import functools
 import math
@@ -653,3 +654,25 @@ def test_a_kernel_in_no_file_has_the_source_that_warp_has(wp: Any) -> None:
         text(kernel)
     kernel.adj.source = source
     assert "def k(x: _warp_.types.vector(length=2, dtype=_warp_.float32)):\n    return x\n" in text(kernel)
+
+
+def test_functions_that_warp_transforms_are_sent_as_they_are_then(wp: Any) -> None:
+    def evaluated(u: Settings, x):
+        return u(x)
+
+    def transformed(body: str) -> Function:
+        tree = ast.parse(f"def evaluated(u: Settings, x):\n    return {body}\n")
+        function: Any = Function(evaluated)
+        function.adj = SimpleNamespace(transformers=[object()], tree=tree, arg_types={"u": wp.float32}, source="")
+        return function
+
+    doubled, added = transformed("2 * u * x"), transformed("u + x")
+
+    def k(x):
+        return doubled(5, x) + added(7, x)
+
+    kernel = Kernel(k, {"x": int})
+    assert executed(kernel)["k"](3) == 2 * 5 * 3 + 7 + 3
+    assert "u: _warp_.float32" in text(kernel) and "Settings" not in text(kernel)
+    kernel.adj.transformers, kernel.adj.tree = [object()], ast.parse("def k(x):\n    return x\n")
+    assert text(kernel).endswith("def k(x):\n    return x\n")

@@ -301,6 +301,26 @@ def test_components_are_trailing_dimensions(daemon: FakeDaemon, local: Client) -
         kernel.launch(v, np.ones((3, 2)), 7.5, v, grid=2)
 
 
+def test_numbers_are_truths_of_a_kernel_of_warp(daemon: FakeDaemon, local: Client) -> None:
+    params = [param("x", 1, component("f64")), param("is_on", 0, component("bool"))]
+    kernel = warp(daemon, local, *params, written=["x"], run=lambda x, is_on: None)
+    for given, expected in ((4, True), (0, False), (False, False), (np.int32(2), True)):
+        kernel.launch(np.zeros(1), given, grid=1)
+        assert sent(daemon, "is_on").item() is expected
+    with pytest.raises(TypeError, match=r"is_on: expected bool, got float 1\.0"):
+        kernel.launch(np.zeros(1), 1.0, grid=1)
+
+
+def test_a_table_of_geometry_that_a_kernel_does_not_need_is_left_out(daemon: FakeDaemon, local: Client) -> None:
+    tables = {"geometry_ints": np.zeros(3, np.int32), "geometry_vectors": np.zeros((2, 3), np.float32)}
+    params = [param("x", 1, component("f64")), param("geometry_ints", 1, component("i32"))]
+    kernel = warp(daemon, local, *params, written=["x"], run=lambda x, ints: None)
+    kernel.launch(np.zeros(1), grid=1, **tables)
+    assert [one.name for one in daemon.kernels.launches[-1].arguments] == ["x", "geometry_ints"]
+    with pytest.raises(TypeError, match="got an unexpected argument 'geometry_ints'"):
+        adding(daemon, local).launch(np.zeros(1), np.zeros(1), np.zeros(1), grid=1, **tables)
+
+
 def test_matrices_beyond_ten_columns_have_their_shape() -> None:
     def shape(rows: int, columns: int) -> Any:
         names = [f"m{row}{'_' if columns > 9 else ''}{column}" for row in range(rows) for column in range(columns)]
@@ -331,6 +351,83 @@ def test_structs_are_bytes(daemon: FakeDaemon, local: Client) -> None:
         kernel.launch(np.zeros(2, [("a", "<f4", 3)]), structs, grid=2)
     with pytest.raises(ValueError, match=r"s: expected 1 dimensions, got an array of shape \(2, 1\)"):
         kernel.launch(structs[:, None], structs, grid=2)
+
+
+def adding(daemon: FakeDaemon, local: Client) -> CompiledKernel:
+    """A kernel that adds `x` to `y`, and `y` to `z`."""
+
+    def run(x: Any, y: Any, z: Any) -> None:
+        for i in range(len(y)):
+            y[i] += x[i]
+            z[i] += y[i]
+
+    arrays = [param(name, 1, component("f64")) for name in "xyz"]
+    return warp(daemon, local, *arrays, written=["y", "z"], run=run)
+
+
+def test_arrays_that_share_memory_are_views_of_one(daemon: FakeDaemon, local: Client) -> None:
+    kernel = adding(daemon, local)
+    a = np.arange(1.0, 7.0)
+    both = kernel.launch(a, a, a.copy(), grid=6)
+    request = daemon.kernels.launches[-1]
+    assert [one.name for one in request.arguments] == ["x", "z"]
+    assert [(one.name, one.argument, one.offset_bytes, list(one.shape)) for one in request.views] == [
+        ("y", "x", 0, [6])
+    ]
+    assert [one.name for one in request.outputs] == ["x", "z"]
+    assert (
+        list(both) == ["y", "z"] and both["y"].tolist() == (2 * a).tolist() and both["z"].tolist() == (3 * a).tolist()
+    )
+    assert a.tolist() == [1, 2, 3, 4, 5, 6]
+    # An array that is only read is sent again.
+    kernel.launch(a, np.zeros(6), np.zeros(6), grid=6)
+    assert not daemon.kernels.launches[-1].views
+    of_whole = kernel.launch(a[1::2], a[::2], a, grid=3, outputs=["y", "z"])
+    assert of_whole["z"].tolist() == [6, 9, 18, 4, 11, 6] and of_whole["y"].tolist() == [6, 18, 11]
+    views = {
+        one.name: (one.argument, one.offset_bytes, *one.strides_bytes) for one in daemon.kernels.launches[-1].views
+    }
+    assert views == {"x": ("z", 8, 16), "y": ("z", 0, 16)}
+    # Halves share no element, nor do even and odd ones.
+    kernel.launch(a[:3], a[3:], np.zeros(3), grid=3)
+    kernel.launch(a[::2], a[1::2], np.zeros(3), grid=3)
+    assert not any(one.views for one in daemon.kernels.launches[-2:])
+
+
+def test_one_strided_array_is_sent_once(daemon: FakeDaemon, local: Client) -> None:
+    even = np.arange(6.0)[::2]
+    assert adding(daemon, local).launch(even, even, np.zeros(3), grid=3)["y"].tolist() == [0, 4, 8]
+    [view] = daemon.kernels.launches[-1].views
+    assert (view.name, view.argument, list(view.shape)) == ("y", "x", [])
+    tensor = resident()
+    with pytest.raises(Exception, match="Exception calling application"):
+        adding(daemon, local).launch(tensor, tensor, np.zeros(3), grid=3)
+    assert [(one.name, one.argument) for one in daemon.kernels.launches[-1].views] == [("y", "x")]
+
+
+def test_arrays_that_overlap_without_one_that_contains_them_are_refused(daemon: FakeDaemon, local: Client) -> None:
+    kernel = adding(daemon, local)
+    a = np.arange(6.0)
+    with pytest.raises(ValueError, match="x: expected an array that contains y, or is contained in one of them"):
+        kernel.launch(a[:4], a[2:], np.zeros(4), grid=4)
+    with pytest.raises(ValueError, match=r"x: expected contiguous elements in ascending order, .* strides of \(-8,\)"):
+        kernel.launch(a[::-1], a, np.zeros(6), grid=6)
+    whole = np.arange(6, dtype=np.int32)
+    with pytest.raises(TypeError, match="x: expected float64, because it shares memory with another argument"):
+        kernel.launch(whole, whole, np.zeros(6), grid=6)
+    assert not daemon.kernels.launches
+
+
+def test_structs_that_share_memory_keep_their_fields(daemon: FakeDaemon, local: Client) -> None:
+    parts = [component("f32", "x", 0), component("u8", "is_on", 4)]
+    params = [param("s", 1, *parts, size=8), param("out", 1, *parts, size=8)]
+    kernel = warp(daemon, local, *params, written=["out"], run=lambda s, out: None)
+    structs = np.zeros(3, np.dtype([("x", "<f4"), ("is_on", "u1")], align=True))
+    structs["x"] = [1, 2, 3]
+    result = kernel.launch(structs, structs[1:], grid=2)
+    assert result.dtype == structs.dtype and result["x"].tolist() == [2, 3]
+    [view] = daemon.kernels.launches[-1].views
+    assert (view.name, view.offset_bytes, list(view.shape), list(view.strides_bytes)) == ("out", 8, [2], [8])
 
 
 def test_resident_tensors_are_named_by_their_handles(daemon: FakeDaemon, local: Client) -> None:

@@ -166,6 +166,22 @@ def test_vectors_and_matrices_are_trailing_dimensions(client: Client) -> None:
     np.testing.assert_array_equal(kernel.launch(v, m.tolist(), np.zeros_like(v), grid=(2, 4)), result)
 
 
+def test_one_array_that_is_passed_twice_is_one(client: Client) -> None:
+    shifted, turned = warp_kernel(client, "shifted"), warp_kernel(client, "turned")
+    x = np.arange(8, dtype=np.float32)
+    assert shifted.launch(x, x, grid=6).tolist() == [2, 3, 4, 5, 6, 7, 6, 7]
+    v = np.random.default_rng(1).integers(-9, 9, (2, 4, 3)).astype(np.float32)
+    m = np.float32([[0, -1, 0], [1, 0, 0], [0, 0, 2]])
+    expected = np.einsum("ij,abj->abi", m, v)
+    np.testing.assert_array_equal(turned.launch(v, m, v, grid=(2, 4)), expected)
+    part = turned.launch(v, m, v[1:, ::2], grid=(1, 2), outputs=["v", "out"])
+    np.testing.assert_array_equal(part["out"], expected[:1, :2])
+    np.testing.assert_array_equal(part["v"][1, ::2], expected[0, :2])
+    np.testing.assert_array_equal(part["v"][0], v[0])
+    with client.upload(x) as kept:
+        assert shifted.launch(kept, kept, grid=6).tolist() == [2, 3, 4, 5, 6, 7, 6, 7]
+
+
 def test_structs_are_arrays_with_fields(client: Client) -> None:
     dtype = np.dtype([("position", "<f4", 2), ("is_on", "u1")], align=True)
     particles = np.zeros(3, dtype)

@@ -8,7 +8,7 @@ use super::KernelConstant;
 use crate::{
     Client, Element, Error, Matrix, Result,
     proto::{
-        self, CudaCode, CudaCompileOptions, Kernel, KernelDevice, KernelDialect, KernelFault, Tensor,
+        self, CudaCode, CudaCompileOptions, Kernel, KernelDevice, KernelDialect, KernelFault, KernelView, Tensor,
         launch_request::Kernel as Launched,
     },
     tensor_source::TensorSource,
@@ -97,6 +97,14 @@ impl Launch {
     #[must_use]
     pub fn argument(mut self, name: impl Into<String>, value: impl Into<TensorSource>) -> Self {
         self.0.arguments.push(value.into().named(name));
+        self
+    }
+
+    /// A parameter that shares the memory of an argument: what the kernel writes to one it reads from the other. By default it has all its
+    /// elements.
+    #[must_use]
+    pub fn view(mut self, view: KernelView) -> Self {
+        self.0.views.push(view);
         self
     }
 

@@ -13,10 +13,14 @@ use accelerd_ir::{
         Argument, AtomicOp, Expr, FaultRecord, Kernel, Stmt,
         cuda::{Layout, ParamBlock, ParamLayout},
         interpret::{Limits, launch},
-        wasm::{ArgumentMismatch, ImageArgument, ImageError, MemoryImage, RESERVED},
+        wasm::{ArgumentMismatch, ImageArgument, ImageError, MemoryImage, RESERVED, View},
     },
 };
-use common::{Builder, add, at, component, element, equal, int, load, local, mul, store, tid, wasm::Machine, when};
+use common::{
+    Builder, add, at, component, element, equal, int, load, local, mul, number, store, tid,
+    wasm::{Machine, has_vectors},
+    when,
+};
 use proptest::prelude::*;
 
 const GIB: u64 = 1 << 30;
@@ -220,4 +224,75 @@ proptest! {
         let fault = record.resolve(&kernel, &grid);
         prop_assert!(fault.is_none_or(|fault| fault.thread.iter().zip(&grid).all(|(index, extent)| index < extent)));
     }
+}
+
+/// `to[i] = from[i] + 1`, which vectors of threads run.
+fn successor() -> Kernel {
+    let mut builder = Builder::new(1);
+    let from = builder.array(Dtype::F32, 1);
+    let to = builder.array(Dtype::F32, 1);
+    let x = builder.local(Dtype::F32);
+    let kernel = builder.finish(vec![load(x, from, tid()), store(to, tid(), add(local(x), number(Dtype::F32, 1.0)))]);
+    assert!(has_vectors(&kernel));
+    kernel
+}
+
+fn shifted(offset: u64, extent: u64) -> View {
+    View { array: 0, offset, extents: vec![extent], strides: None }
+}
+
+/// The array after a launch in which `to` is a view of it.
+fn after_launch_on(view: View) -> Vec<f32> {
+    let threads = view.extents[0];
+    let data: Vec<u8> = (0_u8..100).flat_map(|x| f32::from(x % 7).to_le_bytes()).collect();
+    let array = ImageArgument::Array { extents: vec![100], data: &data[..] };
+    let kernel = successor();
+    let image = MemoryImage::new(&kernel, &[threads], vec![array, ImageArgument::View(view)], GIB).expect("a view");
+    assert!(image.arrays[0].is_some() && image.arrays[1].is_none());
+    let mut machine = Machine::new(&kernel);
+    let placed = machine.place_image(&image);
+    assert_eq!(machine.run(&placed, 0, threads, 0), None);
+    let mut got = [Argument::contiguous(data.clone(), &[100], 4), Argument::contiguous(vec![], &[0], 4)];
+    machine.read(&placed, &mut got);
+    got[0].to_vec()
+}
+
+#[test]
+fn a_view_has_the_elements_of_the_array() {
+    let before: Vec<f32> = (0_u8..100).map(|x| f32::from(x % 7)).collect();
+    let added: Vec<f32> = before.iter().map(|x| x + 1.0).collect();
+    assert_eq!(after_launch_on(shifted(0, 100)), added);
+    let sums: Vec<f32> = (0_u8..100).map(f32::from).collect();
+    assert_eq!(after_launch_on(shifted(4, 99)), sums, "a thread reads what the one before it has written");
+    let mut ends = before.clone();
+    ends[50..].copy_from_slice(&added[..50]);
+    assert_eq!(after_launch_on(shifted(200, 50)), ends, "the halves are apart");
+    let mut odd = before.clone();
+    (0..50).for_each(|nth| odd[2 * nth + 1] = odd[nth] + 1.0);
+    assert_eq!(after_launch_on(View { strides: Some(vec![8]), ..shifted(4, 50) }), odd);
+}
+
+#[test]
+fn views_that_do_not_fit_are_named() {
+    let error = |view| {
+        let array = ImageArgument::Array { extents: vec![3], data: &[0; 12][..] };
+        let image = MemoryImage::new(&successor(), &[3], vec![array, ImageArgument::View(view)], GIB);
+        let Err(ImageError::Argument { param: 1, mismatch, .. }) = image else { panic!("{image:?}") };
+        mismatch
+    };
+    assert_eq!(error(shifted(4, 3)), ArgumentMismatch::Outside { expected: 12, got: 16 });
+    assert_eq!(error(shifted(u64::MAX - 3, 3)), ArgumentMismatch::Outside { expected: 12, got: u64::MAX });
+    let strided = |strides| View { strides: Some(strides), ..shifted(0, 2) };
+    assert_eq!(error(strided(vec![12])), ArgumentMismatch::Outside { expected: 12, got: 16 });
+    assert_eq!(error(strided(vec![])), ArgumentMismatch::Strides { expected: 1, got: 0 });
+    assert_eq!(error(strided(vec![1 << 31])), ArgumentMismatch::Stride { axis: 0, stride: 1 << 31 });
+    assert_eq!(error(shifted(2, 1)), ArgumentMismatch::Alignment(4));
+    assert_eq!(error(View { array: 1, ..shifted(0, 3) }), ArgumentMismatch::NoArray);
+    assert_eq!(error(View { array: 2, ..shifted(0, 3) }), ArgumentMismatch::NoArray);
+    let zeros = ImageArgument::Zeros::<&[u8]> { extents: vec![3, 5] };
+    let view = View { array: 3, ..shifted(0, 3) };
+    let value = |bytes: &'static [u8]| ImageArgument::Value(bytes);
+    let arguments = vec![value(&[1]), ImageArgument::View(view), value(&[0; 8]), zeros];
+    let error = MemoryImage::new(&kernel(), &[3, 5], arguments, GIB).expect_err("bytes are no numbers of f64");
+    assert!(matches!(error, ImageError::Argument { mismatch: ArgumentMismatch::Components, .. }), "{error}");
 }

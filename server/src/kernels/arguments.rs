@@ -1,10 +1,10 @@
 //! Binds the arguments of a launch to the parameters of its kernel.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use accelerd_ir::kernel::{
     Param, ParamType,
-    wasm::{ArgumentMismatch, ImageArgument, ImageError, MemoryImage},
+    wasm::{ArgumentMismatch, ImageArgument, ImageError, MemoryImage, View},
 };
 use accelerd_kernels::ledger::Limit;
 use accelerd_tensor::TensorType;
@@ -24,6 +24,21 @@ pub(crate) struct NamedArgument {
     pub(crate) field: String,
     pub(crate) of: TensorType,
     pub(crate) data: Bytes,
+}
+
+/// A parameter that shares elements of an argument.
+#[derive(Clone, Debug)]
+pub(crate) struct KernelView {
+    pub(crate) name: String,
+    /// Its place in the request.
+    pub(crate) field: String,
+    /// The argument.
+    pub(crate) argument: String,
+    pub(crate) offset_bytes: u64,
+    /// Empty for that of the argument.
+    pub(crate) shape: Vec<u64>,
+    /// Empty for contiguous elements.
+    pub(crate) strides_bytes: Vec<u64>,
 }
 
 /// An array that a client wants, with its shape unless it is an argument.
@@ -53,6 +68,8 @@ pub(crate) struct BoundOutput {
 struct Binder<'a> {
     kernel: &'a CompiledKernel,
     arguments: HashMap<String, NamedArgument>,
+    /// By the position of the parameter.
+    views: HashMap<usize, KernelView>,
     /// Requested outputs in order, with the position of the parameter.
     outputs: Vec<(usize, RequestedOutput)>,
     /// Bytes of all arguments at most.
@@ -68,18 +85,23 @@ struct RequestedOutput {
 pub(crate) fn bind(
     kernel: &CompiledKernel,
     grid: &[u64],
-    arguments: Vec<NamedArgument>,
+    (arguments, views): (Vec<NamedArgument>, Vec<KernelView>),
     outputs: Vec<KernelOutput>,
     limit: Limit,
     copies: &mut RequestMemory,
 ) -> Result<BoundLaunch, ApiError> {
-    let binder =
-        Binder { kernel, arguments: by_name(kernel, arguments)?, outputs: requested_outputs(kernel, outputs)?, limit };
+    let arguments = by_name(kernel, arguments)?;
+    let views = views_by_param(kernel, &arguments, views)?;
+    let outputs = requested_outputs(kernel, outputs, &views)?;
+    let binder = Binder { kernel, arguments, views, outputs, limit };
     let grid = binder.grid(grid)?;
     let mut types = Vec::with_capacity(kernel.kernel.params.len());
     let mut bound = Vec::with_capacity(kernel.kernel.params.len());
     for nth in 0..kernel.kernel.params.len() {
-        let (argument, of) = binder.argument(nth, &grid, copies)?;
+        let (argument, of) = match binder.views.get(&nth) {
+            Some(view) => (binder.view(view)?, None),
+            None => binder.argument(nth, &grid, copies).map(|(argument, of)| (argument, Some(of)))?,
+        };
         bound.push(argument);
         types.push(of);
     }
@@ -87,7 +109,7 @@ pub(crate) fn bind(
     let outputs = binder.outputs.iter().map(|(param, _)| BoundOutput {
         name: kernel.kernel.params[*param].name.clone(),
         param: *param,
-        of: types[*param].clone(),
+        of: types[*param].clone().expect("an output is no view"),
     });
     Ok(BoundLaunch { grid, image, outputs: outputs.collect() })
 }
@@ -108,14 +130,42 @@ fn by_name(kernel: &CompiledKernel, arguments: Vec<NamedArgument>) -> Result<Has
     Ok(named)
 }
 
-/// The outputs that a client wants: all arrays that the kernel writes, if it names none.
+/// The views by the positions of their parameters.
+fn views_by_param(
+    kernel: &CompiledKernel,
+    arguments: &HashMap<String, NamedArgument>,
+    views: Vec<KernelView>,
+) -> Result<HashMap<usize, KernelView>, ApiError> {
+    if let Some(KernelView { field, .. }) = views.first().filter(|_| kernel.maps_rows) {
+        let reason = "expected no view, because functions in Python write no argument, got one";
+        return Err(ApiError::invalid(field, reason));
+    }
+    let mut by_param = HashMap::with_capacity(views.len());
+    for view in views {
+        let (field, name) = (format!("{}.name", view.field), view.name.clone());
+        let Some(param) = position(kernel, &name) else {
+            return Err(unknown_name(&field, "a parameter", kernel.kernel.params.iter(), &name));
+        };
+        if arguments.contains_key(&name) || by_param.insert(param, view).is_some() {
+            return Err(ApiError::invalid(field, format!("expected one argument or view for {name:?}, got two")));
+        }
+    }
+    Ok(by_param)
+}
+
+/// The outputs that a client wants: if it names none, all arrays that the kernel writes, by itself or by a view of them.
 fn requested_outputs(
     kernel: &CompiledKernel,
     outputs: Vec<KernelOutput>,
+    views: &HashMap<usize, KernelView>,
 ) -> Result<Vec<(usize, RequestedOutput)>, ApiError> {
     if outputs.is_empty() {
         let written = kernel.written.iter().enumerate().filter(|(_, is_written)| **is_written);
-        return Ok(written.map(|(nth, _)| (nth, RequestedOutput { field: String::new(), shape: vec![] })).collect());
+        let written =
+            written.filter_map(|(nth, _)| views.get(&nth).map_or(Some(nth), |of| position(kernel, &of.argument)));
+        let written: BTreeSet<_> = written.collect();
+        let output = |nth| (nth, RequestedOutput { field: String::new(), shape: vec![] });
+        return Ok(written.into_iter().map(output).collect());
     }
     let mut requested: Vec<(usize, RequestedOutput)> = Vec::with_capacity(outputs.len());
     for (nth, KernelOutput { name, shape }) in outputs.into_iter().enumerate() {
@@ -125,6 +175,10 @@ fn requested_outputs(
         let param = param.ok_or_else(|| {
             unknown_name(&format!("{field}.name"), "an array", kernel.kernel.params.iter().filter(is_array), &name)
         })?;
+        if let Some(KernelView { argument, .. }) = views.get(&param) {
+            let reason = format!("expected {argument:?}, which has the elements of the view {name:?}");
+            return Err(ApiError::invalid(format!("{field}.name"), reason));
+        }
         if requested.iter().any(|(other, _)| *other == param) {
             let reason = format!("expected unique names, got {name:?} twice");
             return Err(ApiError::invalid(format!("{field}.name"), reason));
@@ -201,6 +255,29 @@ impl Binder<'_> {
             None if self.kernel.written[nth] => self.zeros(param, output, grid),
             None => Err(self.missing(param)),
         }
+    }
+
+    /// A view of an argument, or of an array that the kernel writes.
+    fn view(&self, view: &KernelView) -> Result<ImageArgument<Bytes>, ApiError> {
+        let KernelView { field, argument, offset_bytes, shape, strides_bytes, .. } = view;
+        let params = &self.kernel.kernel.params;
+        let is_array = |nth: usize| !self.views.contains_key(&nth) && matches!(params[nth].ty, ParamType::Array(_));
+        let array = position(self.kernel, argument).filter(|nth| is_array(*nth)).ok_or_else(|| {
+            let arrays = params.iter().enumerate().filter(|(nth, _)| is_array(*nth)).map(|(_, param)| param);
+            unknown_name(&format!("{field}.argument"), "an array that is no view", arrays, argument)
+        })?;
+        let extents = if shape.is_empty() { self.extents(array) } else { shape.clone() };
+        let strides = (!strides_bytes.is_empty()).then(|| strides_bytes.clone());
+        Ok(ImageArgument::View(View { array, offset: *offset_bytes, extents, strides }))
+    }
+
+    /// The extents of an array without those of its components; none if it does not fit its parameter, which is an error of its own.
+    fn extents(&self, nth: usize) -> Vec<u64> {
+        let param = &self.kernel.kernel.params[nth];
+        let ParamType::Array(array) = &param.ty else { return vec![] };
+        let output = || self.outputs.iter().find(|(param, _)| *param == nth).map(|(_, output)| &output.shape);
+        let shape = self.arguments.get(&param.name).map(|argument| &argument.of.shape).or_else(output);
+        shape.into_iter().flatten().take(array.dims.into()).map(|extent| *extent as u64).collect()
     }
 
     /// A tensor of the client.
@@ -314,8 +391,9 @@ impl Binder<'_> {
 
     fn mismatched(&self, name: &str, mismatch: &ArgumentMismatch) -> ApiError {
         let output = || self.outputs.iter().find(|(param, _)| self.kernel.kernel.params[*param].name == name);
-        let field = match self.arguments.get(name) {
-            Some(argument) => argument.field.clone(),
+        let view = self.views.values().find(|view| view.name == name).map(|view| &view.field);
+        let field = match self.arguments.get(name).map(|argument| &argument.field).or(view) {
+            Some(field) => field.clone(),
             None => output().map_or_else(String::new, |(_, output)| format!("{}.shape", output.field)),
         };
         ApiError::invalid(field, format!("{name:?}: {mismatch}"))

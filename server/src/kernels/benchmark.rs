@@ -16,7 +16,7 @@ use bytes::Bytes;
 
 use super::{
     CompiledKernel, Program,
-    arguments::{BoundOutput, KernelOutput, NamedArgument, bind},
+    arguments::{BoundOutput, KernelOutput, KernelView, NamedArgument, bind},
     launch::{KernelDevice, KernelFault, LaunchRequest, Launcher, Target, kernel_fault},
 };
 use crate::{
@@ -120,6 +120,7 @@ struct Benchmark {
     reference: Arc<CompiledKernel>,
     grid: Vec<u64>,
     arguments: Vec<BenchmarkArgument>,
+    views: Vec<KernelView>,
     outputs: Vec<KernelOutput>,
     loop_budget: Option<u64>,
     warm_up: u32,
@@ -164,7 +165,7 @@ impl Benchmark {
         [kernel, reference]: [Arc<CompiledKernel>; 2],
         (grid, loop_budget): (Vec<u64>, Option<u64>),
         options: &BenchmarkOptions,
-        arguments: &[NamedArgument],
+        (arguments, views): (&[NamedArgument], Vec<KernelView>),
         outputs: &[BoundOutput],
     ) -> Result<Self, ApiError> {
         let is_array = |name: &String| {
@@ -175,7 +176,10 @@ impl Benchmark {
                 format!("expected the name of an array that is passed, got {:?}", options.fixed_arguments[nth]);
             return Err(ApiError::invalid(format!("fixed_arguments[{nth}]"), reason));
         }
-        if let Some(output) = outputs.iter().find(|output| !kernel.written[output.param]) {
+        let is_written = |output: &&BoundOutput| {
+            kernel.written[output.param] || views.iter().any(|view| view.argument == output.name)
+        };
+        if let Some(output) = outputs.iter().find(|output| !is_written(output)) {
             let reason = format!("expected arrays that the kernel writes, got {:?}", output.name);
             return Err(ApiError::invalid("launch.outputs", reason));
         }
@@ -198,6 +202,7 @@ impl Benchmark {
         Ok(Self {
             arguments: passed.chain(filled).collect(),
             grid,
+            views,
             outputs: outputs.iter().map(|of| KernelOutput { name: of.name.clone(), shape: vec![] }).collect(),
             loop_budget,
             warm_up: count("warm_up_count", options.warm_up_count, DEFAULT_WARM_UP, 0..=MAX_RUNS)?,
@@ -312,7 +317,7 @@ impl Launcher {
         request: BenchmarkRequest,
     ) -> Result<Measured, ApiError> {
         let BenchmarkRequest { launch, reference, options } = request;
-        let LaunchRequest { kernel, grid, arguments, outputs, loop_budget, device } = launch;
+        let LaunchRequest { kernel, grid, arguments, views, outputs, loop_budget, device } = launch;
         let kernel = self.kernel(kernel, "launch.", context).await?;
         let reference = match reference {
             Some(program) => self.kernels.compile(program, "reference", context).await?,
@@ -325,12 +330,12 @@ impl Launcher {
         let mut copies = self.copies();
         let arguments = self.arguments(caller, context, "launch.", (arguments, target.limit), &mut copies).await?;
         let mut of_bind = self.copies();
-        let bound = bind(&kernel, &grid, arguments.clone(), outputs, target.limit, &mut of_bind)?;
+        let bound = bind(&kernel, &grid, (arguments.clone(), views.clone()), outputs, target.limit, &mut of_bind)?;
         // Two of the runs are compared: their arguments, their results, and those of the reference.
         let array_bytes = bound.image.arrays.iter().flatten().map(|range| range.end - range.start).sum::<u64>();
         copies.try_resize(copies.bytes().saturating_add(array_bytes.saturating_mul(6)))?;
         let kernels = [kernel, reference];
-        let benchmark = Benchmark::new(kernels, (grid, loop_budget), &options, &arguments, &bound.outputs)?;
+        let benchmark = Benchmark::new(kernels, (grid, loop_budget), &options, (&arguments, views), &bound.outputs)?;
         let measured = Measured {
             device: target.device(),
             thread_count: bound.image.thread_count,
@@ -405,6 +410,7 @@ impl Launcher {
         let mut copies = self.copies();
         let field = if Arc::ptr_eq(kernel, &benchmark.kernel) { "launch" } else { "reference" };
         let outputs = benchmark.outputs.clone();
+        let arguments = (arguments, benchmark.views.clone());
         let bound = bind(kernel, &benchmark.grid, arguments, outputs, target.limit, &mut copies);
         let bound = bound.map_err(|error| if field == "launch" { error } else { unfit(&error) })?;
         let result = self.launch_bound(target, kernel, &bound, benchmark.loop_budget, reads, context).await?;

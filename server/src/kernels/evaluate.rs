@@ -215,7 +215,7 @@ impl Launcher {
         });
         let outputs = written.map(|param| KernelOutput { name: param.name.clone(), shape: vec![] });
         let mut copies = self.copies();
-        let bound = bind(kernel, grid, arguments.collect(), outputs.collect(), self.cpu().limit, &mut copies);
+        let bound = bind(kernel, grid, (arguments.collect(), vec![]), outputs.collect(), self.cpu().limit, &mut copies);
         bound.map_err(|error| {
             let ApiError::Invalid { field, reason } = error else { return error };
             let field = if field == "grid" { "reference.grid" } else { "reference.program" };

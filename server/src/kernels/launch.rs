@@ -16,7 +16,7 @@ use bytes::Bytes;
 
 use super::{
     CompiledKernel, CudaKernels, Gpu, KernelCache, Program,
-    arguments::{BoundLaunch, BoundOutput, KernelOutput, NamedArgument, bind},
+    arguments::{BoundLaunch, BoundOutput, KernelOutput, KernelView, NamedArgument, bind},
 };
 use crate::{
     auth::caller::Caller,
@@ -67,6 +67,7 @@ pub(crate) struct LaunchRequest {
     pub(crate) kernel: KernelReference,
     pub(crate) grid: Vec<u64>,
     pub(crate) arguments: Vec<(String, TensorSource)>,
+    pub(crate) views: Vec<KernelView>,
     pub(crate) outputs: Vec<KernelOutput>,
     pub(crate) loop_budget: Option<u64>,
     pub(crate) device: KernelDevice,
@@ -128,12 +129,12 @@ impl Launcher {
         context: &Context,
         request: LaunchRequest,
     ) -> Result<Launched, ApiError> {
-        let LaunchRequest { kernel, grid, arguments, outputs, loop_budget, device } = request;
+        let LaunchRequest { kernel, grid, arguments, views, outputs, loop_budget, device } = request;
         let kernel = self.kernel(kernel, "", context).await?;
         let target = self.target(device)?;
         let mut copies = self.copies();
         let arguments = self.arguments(caller, context, "", (arguments, target.limit), &mut copies).await?;
-        let bound = bind(&kernel, &grid, arguments, outputs, target.limit, &mut copies)?;
+        let bound = bind(&kernel, &grid, (arguments, views), outputs, target.limit, &mut copies)?;
         self.check_response(&bound.outputs)?;
         let result = self.launch_bound(&target, &kernel, &bound, loop_budget, true, context).await?;
         let LaunchResult { faults, outputs, execution_time, .. } = result;

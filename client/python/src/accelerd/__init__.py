@@ -1,9 +1,11 @@
 """Client of accelerd: embeddings, vector search, parsing, tensors, kernels and verification, with numpy arrays.
 
+```python
 from accelerd import Client
 
 client = Client("localhost:7433")
 vectors = client.embed(["parse a date", "def parse_date(s): ..."])
+```
 
 `accelerd.aio` has the client for asyncio, and `accelerd.testing` what tests use.
 """

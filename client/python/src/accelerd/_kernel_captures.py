@@ -29,6 +29,7 @@ from ._kernel_values import (
     overloads_of,
     parameter_types,
     source_of,
+    transformed_tree,
 )
 
 Constant: TypeAlias = "int | float | bool"
@@ -174,6 +175,8 @@ class Captures:
         self._generated: list[Definition] = []
         self._last: dict[tuple[int, ...], Definition] = {}
         self._aliases: list[tuple[str, tuple[int, ...]]] = []
+        #: Functions of one source that Warp has transformed in several ways, and what stands for each.
+        self._copies: dict[int, tuple[Any, FunctionType]] = {}
         for value, function in functions:
             own = function.__code__.co_name
             self._defined.setdefault(own, []).append(function)
@@ -264,6 +267,8 @@ class Captures:
 
     def _own_text(self, value: Any, defined: FunctionType | type) -> Text:
         text = Text.of(defined, source_of(value))
+        if (tree := transformed_tree(value)) is not None:
+            text = text.rewritten(tree)
         self._words |= text.words()
         return text
 
@@ -275,7 +280,7 @@ class Captures:
         found = []
         for argument in definition.args.args:
             annotation = argument.annotation
-            if annotation and self._is_unknown(user, annotation):
+            if annotation and (transformed_tree(value) is not None or self._is_unknown(user, annotation)):
                 type_ = self._writer.type(types.get(argument.arg))
                 found += [(annotation, type_)] if type_ else []
         return found
@@ -460,11 +465,21 @@ class Captures:
             # The daemon knows what Warp itself exports.
             if getattr(sys.modules.get("warp"), getattr(value, "key", ""), None) is value:
                 return []
-            pairs = [(one, unwrapped(one, what)) for one in overloads_of(value)]
+            pairs = [(one, self._copy(one, unwrapped(one, what))) for one in overloads_of(value)]
             return [(one, called) for one, called in pairs if called is not None]
         if function.__module__ != user.module or hasattr(builtins, function.__code__.co_name):
             return []
         return [(value, function)]
+
+    def _copy(self, value: Any, function: FunctionType | None) -> FunctionType | None:
+        """Return a function of its own for one that Warp has transformed."""
+        if function is None or transformed_tree(value) is None:
+            return function
+        if id(value) not in self._copies:
+            copy = FunctionType(function.__code__, function.__globals__, function.__name__, None, function.__closure__)
+            copy.__qualname__, copy.__module__ = function.__qualname__, function.__module__
+            self._copies[id(value)] = value, copy
+        return self._copies[id(value)][1]
 
     def _group_name(self, group: Sequence[tuple[Any, FunctionType]], name: str) -> str:
         """Return the name of functions where they are sent: a wanted one if it is free, else one that no source has."""

@@ -39,6 +39,12 @@ class Text:
         indents = tuple(len(indent) * line.startswith(indent) for line in lines)
         return cls([line.removeprefix(indent) for line in lines], first, indents)
 
+    def rewritten(self, tree: ast.Module) -> Text:
+        """Return the text of another syntax tree of the function."""
+        lines = ast.unparse(tree).splitlines(keepends=True)
+        lines[-1] += "\n"
+        return Text(lines, self.first, (0,) * len(lines))
+
     @property
     def whole(self) -> str:
         return "".join(self.lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import sys
 from collections.abc import Callable, Mapping
@@ -127,6 +128,13 @@ def source_of(value: Any) -> str | None:
     """Return the source that Warp has of a kernel or function; None if it has none."""
     source = getattr(getattr(value, "adj", None), "source", None)
     return source if isinstance(source, str) else None
+
+
+def transformed_tree(value: Any) -> ast.Module | None:
+    """Return the syntax tree of a kernel or function of Warp that is not that of its source, as of `warp.fem`."""
+    adjoint = getattr(value, "adj", None)
+    tree = getattr(adjoint, "tree", None)
+    return tree if getattr(adjoint, "transformers", None) and isinstance(tree, ast.Module) else None
 
 
 def is_struct(value: Any) -> bool:

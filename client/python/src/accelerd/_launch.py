@@ -11,9 +11,9 @@ import numpy as np
 from . import _wire
 from ._call import Operation, Settings
 from ._errors import malformed, too_large
-from ._geometry import with_tables
+from ._geometry import TABLES, with_tables
 from ._kernel import KernelParam, received_param
-from ._kernel_arguments import array_of, struct_type
+from ._kernel_arguments import array_of, element_type, struct_type
 from ._kernel_fault import fault
 from ._kernel_program import KernelDialect, Program
 from ._message import choice, extents, message
@@ -22,6 +22,7 @@ from ._proto import kernel_pb2 as pb
 from ._resident import ResidentTensor, tensor_input
 from ._rows import Rows
 from ._tensor import Value
+from ._views import View, shared_arguments
 from ._visible import visible
 from ._wire import Chunk
 
@@ -125,6 +126,10 @@ class Launch:
             raise TypeError(f"kernel: expected a kernel of compile(), got {type(kernel).__name__}")
         self.kernel = kernel
         bound = _bound(kernel, arguments, named)
+        #: Parameters that share the memory of an argument. A function in Python writes to none.
+        self._views: dict[str, View] = {}
+        if kernel.dialect != "python":
+            self._views = shared_arguments(kernel.params, kernel.written_arrays, bound)
         limit = settings.max_message_bytes
         # Arrays are checked before they are copied: a broadcast one can exceed the memory.
         self._check_size(sum(one.nbytes for one in bound.values() if isinstance(one, np.ndarray)), limit)
@@ -135,21 +140,27 @@ class Launch:
             self._arguments = self._rows.arguments()
         else:
             by_name = {param.name: param for param in kernel.params}
-            self._arguments = {name: _argument(by_name[name], one) for name, one in bound.items()}
+            own = {name: one for name, one in bound.items() if name not in self._views}
+            self._arguments = {name: _argument(by_name[name], one) for name, one in own.items()}
         #: The types of arguments that are arrays of structs, which are sent as bytes.
         self._structs = {name: dtype for name, one in bound.items() if (dtype := struct_type(one)) is not None}
         shapes = _shapes(outputs)
+        if self._views and not shapes:
+            shapes = dict.fromkeys(kernel.written_arrays)
         #: The outputs to return; empty means all.
         self._selected = tuple(shapes)
         if self._rows is not None and shapes:
             # All results of a row are computed.
             shapes = {**shapes, **dict.fromkeys(name for name in kernel.written_arrays if name not in shapes)}
+        # The argument has the elements of a view.
+        shapes = {self._views[name].argument if name in self._views else name: shape for name, shape in shapes.items()}
         self._options = message(
             pb.LaunchRequest,
             grid=[] if grid is None else extents("grid", grid),
             outputs=[_output(name, shape) for name, shape in shapes.items()],
             loop_budget=loop_budget,
             device=choice("device", device, DEVICES),
+            views=[view.message(name) for name, view in self._views.items()],
         ).SerializeToString()
 
     def operation(self, settings: Settings, with_program: bool = False) -> Operation[Any]:
@@ -180,10 +191,14 @@ class Launch:
             raise fault(response.fault, self.kernel.name, self.kernel.program)
         if len({one.name for one in response.outputs}) < len(response.outputs):
             raise malformed("two outputs of one name")
+        received = {one.name: Value.received(one.value) for one in response.outputs}
+        params = {param.name: param for param in self.kernel.params}
+        for name, view in self._views.items():
+            if name in self._selected and view.argument in received:
+                received[name] = view.of(received[view.argument], params[name])
+        names = [name for name in self._selected if name in received] if self._views else received
         results: dict[str, Any] = {
-            one.name: Value.received(one.value).numpy()
-            for one in response.outputs
-            if not self._selected or one.name in self._selected
+            name: received[name].numpy() for name in names if not self._selected or name in self._selected
         }
         for name in results.keys() & self._structs.keys():
             results[name] = results[name].view(self._structs[name])[..., 0]
@@ -202,6 +217,9 @@ def _bound(kernel: KernelInfo, arguments: Sequence[Any], named: Mapping[str, Any
         raise TypeError(f"{signature}: expected at most {len(names)} arguments, got {len(arguments)}")
     bound = dict(zip(names, arguments, strict=False))
     for name, value in named.items():
+        if name not in names and name in TABLES and not {*TABLES}.isdisjoint(names):
+            # Not every kernel with queries needs both tables.
+            continue
         if name not in names:
             raise TypeError(f"{signature}: got an unexpected argument {name!r}")
         if name in bound:
@@ -218,6 +236,9 @@ def _bound(kernel: KernelInfo, arguments: Sequence[Any], named: Mapping[str, Any
 
 
 def _argument(param: KernelParam, given: Any) -> Value | ResidentTensor:
+    if isinstance(given, (int, np.integer)) and not param.dims and element_type(param) == ("bool", ()):
+        # As Warp does, such as for the bits of a mask.
+        given = bool(given)
     return given if isinstance(given, ResidentTensor) else array_of(param, given)
 
 

@@ -84,8 +84,10 @@ def serve(
     path. It ends with `close`, at the end of a `with` statement, or with this process, however that ends. It reads no
     settings file of the machine.
 
-        with accelerd.serve() as client:
-            vectors = client.embed(["def parse_date(s): ..."])
+    ```python
+    with accelerd.serve() as client:
+        vectors = client.embed(["def parse_date(s): ..."])
+    ```
 
     Args:
         models: Models to load, as `accelerd serve --model` takes them: paths, or `hf://owner/name`, with `NAME=` before

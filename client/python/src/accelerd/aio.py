@@ -1,9 +1,11 @@
 """The asyncio client: `accelerd.Client` with coroutine methods.
 
+```python
 from accelerd.aio import AsyncClient
 
 async with AsyncClient("localhost:7433") as client:
     vectors = await client.embed(["parse a date"])
+```
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ use crate::{
         tensor_value::{sources, value},
     },
     kernels::{
-        arguments::KernelOutput,
+        arguments::{KernelOutput, KernelView},
         benchmark::{BenchmarkOptions, BenchmarkRequest, BenchmarkVerdict, Measured, OutputMismatch, percentiles},
         launch::{KernelDevice, KernelFault, KernelReference, LaunchRequest, Launched},
     },
@@ -22,7 +22,7 @@ use crate::{
 
 /// A launch, whose fields have a prefix.
 pub(super) fn launch_request(prefix: &str, request: pb::LaunchRequest) -> Result<LaunchRequest, ApiError> {
-    let pb::LaunchRequest { kernel, grid, arguments, outputs, loop_budget, device: number } = request;
+    let pb::LaunchRequest { kernel, grid, arguments, views, outputs, loop_budget, device: number } = request;
     let kernel = match kernel {
         Some(launch_request::Kernel::KernelId(id)) => KernelReference::Id(id),
         Some(launch_request::Kernel::Program(of)) => {
@@ -37,14 +37,22 @@ pub(super) fn launch_request(prefix: &str, request: pb::LaunchRequest) -> Result
         let shape = extents(&format!("outputs[{nth}].shape"), &shape)?;
         Ok(KernelOutput { name, shape })
     };
+    let view = |(nth, view)| kernel_view(format!("{prefix}views[{nth}]"), view);
     Ok(LaunchRequest {
         kernel,
         device: device(&format!("{prefix}device"), number)?.unwrap_or(KernelDevice::Cpu),
         arguments: sources(&format!("{prefix}arguments"), arguments)?,
+        views: views.into_iter().enumerate().map(view).collect::<Result<_, ApiError>>()?,
         outputs: outputs.into_iter().enumerate().map(output).collect::<Result<_, ApiError>>()?,
         grid: extents("grid", &grid)?,
         loop_budget,
     })
+}
+
+fn kernel_view(field: String, view: pb::KernelView) -> Result<KernelView, ApiError> {
+    let pb::KernelView { name, argument, offset_bytes, shape, strides_bytes } = view;
+    let shape = extents(&format!("{field}.shape"), &shape)?;
+    Ok(KernelView { name, field, argument, offset_bytes, shape, strides_bytes })
 }
 
 /// Extents of an array or a grid.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use accelerd_client::{
     Kernel, KernelConstant, KernelProgram, Launch, TensorSource,
-    proto::{KernelDevice, KernelParam, Tensor},
+    proto::{KernelDevice, KernelParam, KernelView, Tensor},
 };
 use clap::{Args, ValueHint};
 
@@ -33,6 +33,9 @@ pub(super) struct LaunchArgs {
     /// repeated.
     #[arg(long = "arg", short = 'a', value_name = "NAME=VALUE", value_parser = named)]
     arguments: Vec<(String, String)>,
+    /// Pass one array twice, such as y=x: the parameter y has the memory of x, which has what the kernel writes to it; can be repeated.
+    #[arg(long = "same", value_name = "NAME=NAME", value_parser = named)]
+    same: Vec<(String, String)>,
     /// Threads along each dimension, such as 1000,4 [default: a thread for each element of the arguments, of a function in Python].
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(i64).range(0..))]
     pub(super) grid: Vec<i64>,
@@ -91,6 +94,9 @@ impl LaunchArgs {
         for (name, text) in &self.arguments {
             launch = launch.argument(name, argument(kernel, name, text)?);
         }
+        for (name, argument) in self.same.iter().cloned() {
+            launch = launch.view(KernelView { name, argument, ..Default::default() });
+        }
         if let Some(iterations) = self.loop_budget {
             launch = launch.loop_budget(iterations);
         }
@@ -100,6 +106,11 @@ impl LaunchArgs {
         Ok(launch)
     }
 
+    /// The array that has the elements of a parameter.
+    fn array_of<'a>(&'a self, param: &'a str) -> &'a str {
+        self.same.iter().find(|(name, _)| name == param).map_or(param, |(_, argument)| argument)
+    }
+
     /// Names and shapes of the outputs, to be named only if the defaults do not do.
     fn outputs<'a>(&'a self, kernel: &'a Kernel, requested: &[&'a str]) -> Vec<(&'a str, &'a [i64])> {
         if requested.is_empty() && self.shapes.is_empty() {
@@ -107,7 +118,9 @@ impl LaunchArgs {
         }
         let mut names = requested.to_vec();
         if names.is_empty() {
-            names.extend(kernel.written_arrays.iter().map(String::as_str));
+            names.extend(kernel.written_arrays.iter().map(|name| self.array_of(name)));
+            names.sort_unstable();
+            names.dedup();
         }
         for (name, _) in &self.shapes {
             if !names.contains(&name.as_str()) {

@@ -351,7 +351,7 @@ class Kernel(_message.Message):
     def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., dialect: _Optional[_Union[KernelDialect, str]] = ..., grid_dims: _Optional[int] = ..., params: _Optional[_Iterable[_Union[KernelParam, _Mapping]]] = ..., written_arrays: _Optional[_Iterable[str]] = ..., bit_exact: bool = ..., size_bytes: _Optional[int] = ...) -> None: ...
 
 class LaunchRequest(_message.Message):
-    __slots__ = ("kernel_id", "program", "grid", "arguments", "outputs", "loop_budget", "device")
+    __slots__ = ("kernel_id", "program", "grid", "arguments", "outputs", "loop_budget", "device", "views")
     KERNEL_ID_FIELD_NUMBER: _ClassVar[int]
     PROGRAM_FIELD_NUMBER: _ClassVar[int]
     GRID_FIELD_NUMBER: _ClassVar[int]
@@ -359,6 +359,7 @@ class LaunchRequest(_message.Message):
     OUTPUTS_FIELD_NUMBER: _ClassVar[int]
     LOOP_BUDGET_FIELD_NUMBER: _ClassVar[int]
     DEVICE_FIELD_NUMBER: _ClassVar[int]
+    VIEWS_FIELD_NUMBER: _ClassVar[int]
     kernel_id: str
     program: KernelProgram
     grid: _containers.RepeatedScalarFieldContainer[int]
@@ -366,7 +367,22 @@ class LaunchRequest(_message.Message):
     outputs: _containers.RepeatedCompositeFieldContainer[KernelOutput]
     loop_budget: int
     device: KernelDevice
-    def __init__(self, kernel_id: _Optional[str] = ..., program: _Optional[_Union[KernelProgram, _Mapping]] = ..., grid: _Optional[_Iterable[int]] = ..., arguments: _Optional[_Iterable[_Union[_tensor_pb2.TensorInput, _Mapping]]] = ..., outputs: _Optional[_Iterable[_Union[KernelOutput, _Mapping]]] = ..., loop_budget: _Optional[int] = ..., device: _Optional[_Union[KernelDevice, str]] = ...) -> None: ...
+    views: _containers.RepeatedCompositeFieldContainer[KernelView]
+    def __init__(self, kernel_id: _Optional[str] = ..., program: _Optional[_Union[KernelProgram, _Mapping]] = ..., grid: _Optional[_Iterable[int]] = ..., arguments: _Optional[_Iterable[_Union[_tensor_pb2.TensorInput, _Mapping]]] = ..., outputs: _Optional[_Iterable[_Union[KernelOutput, _Mapping]]] = ..., loop_budget: _Optional[int] = ..., device: _Optional[_Union[KernelDevice, str]] = ..., views: _Optional[_Iterable[_Union[KernelView, _Mapping]]] = ...) -> None: ...
+
+class KernelView(_message.Message):
+    __slots__ = ("name", "argument", "offset_bytes", "shape", "strides_bytes")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ARGUMENT_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SHAPE_FIELD_NUMBER: _ClassVar[int]
+    STRIDES_BYTES_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    argument: str
+    offset_bytes: int
+    shape: _containers.RepeatedScalarFieldContainer[int]
+    strides_bytes: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, name: _Optional[str] = ..., argument: _Optional[str] = ..., offset_bytes: _Optional[int] = ..., shape: _Optional[_Iterable[int]] = ..., strides_bytes: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class KernelOutput(_message.Message):
     __slots__ = ("name", "shape")

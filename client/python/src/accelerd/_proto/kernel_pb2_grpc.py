@@ -124,7 +124,8 @@ class KernelServiceServicer(object):
 
         Fails with:
         - INVALID_ARGUMENT: as Compile; a missing or unknown argument, or one of another type or number of dimensions; a grid of another number
-        of dimensions; or an output that is no array. The field violation names the field.
+        of dimensions; an output that is no array; or a view that is not within an array, or of a function in Python. The field violation
+        names the field.
         - NOT_FOUND: there is no kernel of the id, or the caller has no such resident tensor.
         - FAILED_PRECONDITION, with the reason in the ErrorInfo: SANDBOX_DISABLED, the daemon runs no client code (`sandbox.processes = 0`);
         NO_GPU, the launch requests a GPU and none runs kernels; or NO_CUDA_COMPILER, there is no CUDA compiler.

@@ -34,7 +34,7 @@ impl ParamBlock {
                     block.addresses.push(*data);
                     block.write(*data, &argument[..4]);
                     for axis in 0..usize::from(array.dims) {
-                        // Strides of a contiguous array are not negative.
+                        // Strides of an image are not negative.
                         block.write(strides + 8 * axis, &argument[STRIDES as usize + 4 * axis..][..4]);
                         block.write(shape + 4 * axis, &argument[SHAPE as usize + 4 * axis..][..4]);
                     }

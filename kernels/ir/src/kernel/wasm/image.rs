@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::abi::{ARRAY_SIZE, ArgumentLayout, RESERVED, SHAPE, STRIDES};
-use crate::kernel::{ArrayType, Element, Kernel, Param, ParamType};
+use crate::kernel::{ArrayType, Element, Kernel, ParamType};
 
 /// Alignment of arrays: a multiple of the vectors of WebAssembly, and of the bytes that a warp of a GPU reads at once.
 const ALIGNMENT: u64 = 128;
@@ -31,6 +31,21 @@ pub enum ImageArgument<B> {
         /// The extent of each dimension.
         extents: Vec<u64>,
     },
+    /// Elements of the array of another parameter.
+    View(View),
+}
+
+/// Which elements of an array a parameter shares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct View {
+    /// Position of the parameter that has the array, which is not a view.
+    pub array: usize,
+    /// Where its first element begins, in bytes from the start of the array.
+    pub offset: u64,
+    /// The extent of each dimension.
+    pub extents: Vec<u64>,
+    /// Bytes from one element to the next along each dimension; `None` if the elements are contiguous and row-major.
+    pub strides: Option<Vec<u64>>,
 }
 
 /// The content of a module's memory when a kernel is launched. Memory that neither `head` nor `data` covers is 0.
@@ -40,7 +55,7 @@ pub struct MemoryImage<B> {
     pub head: Vec<u8>,
     /// Addresses and bytes of arrays.
     pub data: Vec<(u32, B)>,
-    /// For each parameter, where its elements lie if it is an array.
+    /// For each parameter, where its elements lie if it is an array with elements of its own.
     pub arrays: Vec<Option<Range<u64>>>,
     /// Address of the grid.
     pub grid: u32,
@@ -132,6 +147,39 @@ pub enum ArgumentMismatch {
         /// Bytes that there are.
         got: u64,
     },
+    /// A view shares elements with what has none of its own.
+    #[error("expected elements of an array that is not a view")]
+    NoArray,
+    /// A view has another number of strides than dimensions.
+    #[error("expected {expected} strides, got {got}")]
+    Strides {
+        /// Dimensions of the parameter.
+        expected: u8,
+        /// Strides that there are.
+        got: usize,
+    },
+    /// A stride of a view is 2^31 or more.
+    #[error("dimension {axis} has the stride {stride}, at most {MAX_EXTENT} is allowed")]
+    Stride {
+        /// The dimension.
+        axis: usize,
+        /// Its stride.
+        stride: u64,
+    },
+    /// An offset or a stride of a view is no multiple of what its elements are aligned to.
+    #[error("expected an offset and strides that are multiples of {0} bytes")]
+    Alignment(u32),
+    /// A view ends after the array.
+    #[error("expected elements in an array of {expected} bytes, got an end at {got}")]
+    Outside {
+        /// Bytes of the array.
+        expected: u64,
+        /// Where the view ends; `u64::MAX` stands for this and any greater number.
+        got: u64,
+    },
+    /// A component of a view has another type than all those of the array.
+    #[error("expected components of the types that the array has")]
+    Components,
 }
 
 impl<B: AsRef<[u8]>> MemoryImage<B> {
@@ -158,18 +206,21 @@ impl<B: AsRef<[u8]>> MemoryImage<B> {
             memory_bytes: u64::from(RESERVED) + head.len() as u64,
             head,
             data: vec![],
-            arrays: Vec::with_capacity(expected),
+            arrays: vec![None; expected],
             grid: RESERVED,
             arguments: RESERVED + GRID_SIZE,
             thread_count,
         };
         let limit = limit.min(MAX_MEMORY);
         let mut contents = vec![];
-        for (nth, (param, argument)) in kernel.params.iter().zip(arguments).enumerate() {
+        // Views follow the arrays that they share.
+        let (views, own): (Vec<_>, Vec<_>) =
+            arguments.into_iter().enumerate().partition(|(_, argument)| matches!(argument, ImageArgument::View(_)));
+        for (nth, argument) in own.into_iter().chain(views) {
             let offset = (GRID_SIZE + layout.offsets[nth]) as usize;
-            let content = image.place(param, argument, offset).map_err(|mismatch| ImageError::Argument {
+            let content = image.place(kernel, nth, argument, offset).map_err(|mismatch| ImageError::Argument {
                 param: nth,
-                name: param.name.clone(),
+                name: kernel.params[nth].name.clone(),
                 mismatch,
             })?;
             contents.extend(content);
@@ -185,57 +236,123 @@ impl<B: AsRef<[u8]>> MemoryImage<B> {
     /// Writes an argument to the block, `offset` bytes from the head's start, and assigns an address to an array; the address with its bytes.
     fn place(
         &mut self,
-        param: &Param,
+        kernel: &Kernel,
+        nth: usize,
         argument: ImageArgument<B>,
         offset: usize,
     ) -> Result<Option<(u64, B)>, ArgumentMismatch> {
-        match (&param.ty, argument) {
+        match (&kernel.params[nth].ty, argument) {
             (ParamType::Value(element), ImageArgument::Value(value)) => {
                 let value = value.as_ref();
                 check_size(element.size.into(), value)?;
                 self.head[offset..offset + value.len()].copy_from_slice(value);
-                self.arrays.push(None);
                 Ok(None)
             }
             (ParamType::Array(ty), ImageArgument::Array { extents, data }) => {
                 let size = array_size(ty, &extents)?;
                 check_size(size, data.as_ref())?;
-                let start = self.place_array(&ty.element, &extents, size, offset);
-                Ok((size > 0).then_some((start, data)))
+                let range = self.place_array(&ty.element, &extents, size, offset);
+                self.arrays[nth] = Some(range.clone());
+                Ok((size > 0).then_some((range.start, data)))
             }
             (ParamType::Array(ty), ImageArgument::Zeros { extents }) => {
                 let size = array_size(ty, &extents)?;
-                self.place_array(&ty.element, &extents, size, offset);
+                self.arrays[nth] = Some(self.place_array(&ty.element, &extents, size, offset));
                 Ok(None)
             }
-            (ParamType::Value(_), ImageArgument::Array { .. } | ImageArgument::Zeros { .. }) => {
-                Err(ArgumentMismatch::Kind("a value, got an array"))
+            (ParamType::Array(ty), ImageArgument::View(view)) => {
+                self.place_view(kernel, ty, &view, offset).map(|()| None)
             }
+            (
+                ParamType::Value(_),
+                ImageArgument::Array { .. } | ImageArgument::Zeros { .. } | ImageArgument::View(_),
+            ) => Err(ArgumentMismatch::Kind("a value, got an array")),
             (ParamType::Array(_), ImageArgument::Value(_)) => Err(ArgumentMismatch::Kind("an array, got a value")),
         }
     }
 
     /// Places an array after all others. One without elements takes no memory.
-    fn place_array(&mut self, element: &Element, extents: &[u64], size: u64, offset: usize) -> u64 {
+    fn place_array(&mut self, element: &Element, extents: &[u64], size: u64, offset: usize) -> Range<u64> {
         let start = match size {
             0 => RESERVED.into(),
             _ => self.memory_bytes.checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX),
         };
         let end = start.saturating_add(size);
         self.memory_bytes = self.memory_bytes.max(end);
-        self.arrays.push(Some(start..end));
-        let mut strides = vec![0; extents.len()];
-        let mut stride = u64::from(element.size);
-        for (to, extent) in strides.iter_mut().zip(extents).rev() {
-            *to = stride;
-            stride = stride.wrapping_mul(*extent);
+        self.write_array(offset, start, extents, contiguous(element, extents));
+        start..end
+    }
+
+    /// Places a view of an array that has a place.
+    fn place_view(
+        &mut self,
+        kernel: &Kernel,
+        ty: &ArrayType,
+        view: &View,
+        offset: usize,
+    ) -> Result<(), ArgumentMismatch> {
+        let View { array, offset: first, extents, strides } = view;
+        let array_ty = kernel.params.get(*array).map(|param| &param.ty);
+        let range = self.arrays.get(*array).cloned().flatten();
+        let (Some(ParamType::Array(shared)), Some(range)) = (array_ty, range) else {
+            return Err(ArgumentMismatch::NoArray);
+        };
+        if !shares_components(&ty.element, &shared.element) {
+            return Err(ArgumentMismatch::Components);
         }
+        let size = array_size(ty, extents)?;
+        let strides = strides.clone().unwrap_or_else(|| contiguous(&ty.element, extents));
+        if strides.len() != extents.len() {
+            return Err(ArgumentMismatch::Strides { expected: ty.dims, got: strides.len() });
+        }
+        if let Some((axis, stride)) = too_large(&strides) {
+            return Err(ArgumentMismatch::Stride { axis, stride });
+        }
+        let alignment = ty.element.alignment();
+        if strides.iter().chain([first]).any(|bytes| !bytes.is_multiple_of(alignment.into())) {
+            return Err(ArgumentMismatch::Alignment(alignment));
+        }
+        let last =
+            extents.iter().zip(&strides).map(|(extent, stride)| extent.saturating_sub(1).saturating_mul(*stride));
+        let elements = if size == 0 { 0 } else { last.fold(ty.element.size.into(), u64::saturating_add) };
+        let end = first.saturating_add(elements);
+        let expected = range.end - range.start;
+        if end > expected {
+            return Err(ArgumentMismatch::Outside { expected, got: end });
+        }
+        self.write_array(offset, range.start.saturating_add(*first), extents, strides);
+        Ok(())
+    }
+
+    /// Writes an array to the block.
+    fn write_array(&mut self, offset: usize, start: u64, extents: &[u64], strides: Vec<u64>) {
         let header = &mut self.head[offset..offset + ARRAY_SIZE as usize];
         write_words(header, 0, [start]);
         write_words(header, SHAPE as usize, extents.iter().copied());
         write_words(header, STRIDES as usize, strides);
-        start
     }
+}
+
+/// The strides of a contiguous row-major array; they wrap.
+fn contiguous(element: &Element, extents: &[u64]) -> Vec<u64> {
+    let mut strides = vec![0; extents.len()];
+    let mut stride = u64::from(element.size);
+    for (to, extent) in strides.iter_mut().zip(extents).rev() {
+        *to = stride;
+        stride = stride.wrapping_mul(*extent);
+    }
+    strides
+}
+
+/// Returns true if compilers of C++ see that components of both elements may be the same: they are laid out alike, or all have one type.
+fn shares_components(one: &Element, other: &Element) -> bool {
+    let layout = |element: &Element| {
+        let components = element.components.iter().map(|component| (component.dtype, component.offset));
+        (element.size, components.collect::<Vec<_>>())
+    };
+    let mut types = one.components.iter().chain(&other.components).map(|component| component.dtype);
+    let first = types.next();
+    types.all(|dtype| Some(dtype) == first) || layout(one) == layout(other)
 }
 
 /// Writes numbers as u32. Those of strides wrap: addresses are computed modulo 2^32.

@@ -4,7 +4,8 @@
 //! This is for kernels of a grid of one dimension whose types have 32 bits, that access arrays at the position of the thread only, and that
 //! take no operation which vectors do not have. Lanes take both branches of a condition under a mask, and one that returns is masked from
 //! then on. Loops must run alike in all threads. Accesses that may fault are left
-//! to the code that runs one after the other: the vectors stop where the shortest array ends, and do not start if an array has gaps.
+//! to the code that runs one after the other: the vectors stop where the shortest array ends, and do not start if an array has gaps, or
+//! shares memory with another one so that an element of a thread is that of another thread.
 
 use std::collections::HashMap;
 
@@ -156,7 +157,30 @@ impl Lanes<'_, '_> {
             self.code().sink().local_get(end).i64_const(0);
             self.code().sink().local_get(stride).i32_const(SIZE.cast_signed()).i32_eq().select().local_set(end);
         }
+        let written = self.scope.kernel.written();
+        let is_written = |array: ParamId| written[array.0 as usize];
+        for (nth, one) in self.arrays.clone().into_iter().enumerate() {
+            for other in self.arrays[nth + 1..].to_vec() {
+                if is_written(one) || is_written(other) {
+                    self.end_if_shifted(end, one, other);
+                }
+            }
+        }
         end
+    }
+
+    /// Lowers the end to 0 if two arrays overlap before it, unless they start at one address.
+    fn end_if_shifted(&mut self, end: u32, one: ParamId, other: ParamId) {
+        let [one, other] = [one, other].map(|array| self.scope.arrays[&array].data);
+        let size = i64::from(SIZE);
+        let mut sink = self.code().sink();
+        sink.local_get(end).i64_const(0).local_get(one).local_get(other).i32_eq();
+        // They are apart if `one - other` is in neither direction less than the bytes before the end.
+        for (low, high) in [(one, other), (other, one)] {
+            sink.local_get(low).i64_extend_i32_u().local_get(end).i64_const(size).i64_mul().i64_add();
+            sink.local_get(high).i64_extend_i32_u().i64_le_s().i32_or();
+        }
+        sink.select().local_set(end);
     }
 
     /// Lowers a variable to an extent.

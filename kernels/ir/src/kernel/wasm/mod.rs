@@ -43,7 +43,7 @@ use wasm_encoder::{
 
 pub use abi::{ARRAY_SIZE, ArgumentLayout, RESERVED};
 pub(super) use abi::{SHAPE, STRIDES};
-pub use image::{ArgumentMismatch, ImageArgument, ImageError, MemoryImage};
+pub use image::{ArgumentMismatch, ImageArgument, ImageError, MemoryImage, View};
 
 use super::{Expr, Kernel, KernelError, visit};
 use crate::{Dtype, scalar::math::MathOp};

@@ -1,0 +1,2 @@
+def norm(x: float, n: int) -> float:
+    return x * float(n)
