@@ -2,12 +2,13 @@
 
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import { type CallContext, type CallOptions, type Caller, iterate } from "./caller.js";
-import { malformed } from "./errors.js";
+import { AccelerdError, malformed } from "./errors.js";
 import {
     type ExecuteRequestSchema,
     type ExecuteResponse,
     type ResidentTensor as WireResident,
     type TensorAttributeSchema,
+    type TensorInputSchema,
     TensorService,
     type UploadTensorRequestSchema,
 } from "./generated/accelerd/v1/tensor_pb.js";
@@ -49,7 +50,11 @@ export class GraphValue {
 }
 
 type Request = Init<typeof ExecuteRequestSchema>;
-type Input = NonNullable<Request["inputs"]>[number];
+/** An input of a graph. */
+interface Input {
+    readonly name: string;
+    readonly source: Tensor | ResidentTensor;
+}
 type Node = NonNullable<Request["nodes"]>[number];
 
 /** A graph of operations, which one call computes. */
@@ -59,7 +64,7 @@ export class Graph {
 
     /** Adds an input: a tensor, or one that is resident. */
     input(source: Tensor | ResidentTensor, name = `input${this.inputs.length}`): GraphValue {
-        this.inputs.push(tensorInput(name, source));
+        this.inputs.push({ name, source });
         return new GraphValue(this, name);
     }
 
@@ -93,13 +98,14 @@ function attribute(value: Attribute, what: string): NonNullable<Init<typeof Tens
 }
 
 /** Returns the message of an input of a graph, a kernel or a comparison. */
-export function tensorInput(name: string, source: Tensor | ResidentTensor): Input & { name: string } {
+export function tensorInput(name: string, source: Tensor | ResidentTensor): Init<typeof TensorInputSchema> & { name: string } {
     const wire =
         source instanceof Tensor ? { case: "value" as const, value: toWire(source) } : { case: "handle" as const, value: source.handle };
     return { name, source: wire };
 }
 
-function run(
+/** Makes a call that returns the values, or keeps them. Inputs that exceed a message are uploaded for it. */
+async function run(
     caller: Caller,
     values: readonly GraphValue[],
     keep: boolean,
@@ -109,20 +115,69 @@ function run(
     const graph = values[0]?.graph;
     if (graph === undefined) throw new RangeError("values: expected at least one, got none");
     if (values.some((value) => value.graph !== graph)) throw new Error("values: expected values of one graph");
-    const request: Request = {
-        inputs: graph.inputs,
-        nodes: graph.nodes,
-        outputs: values.map(({ name }) => ({ name, keep })),
-        device: options.device ?? "",
-        ...(options.ttlMs === undefined ? {} : { keepTtl: durationFromMs(options.ttlMs) }),
-    };
-    // A call that keeps tensors would keep them twice.
-    return caller.call(TensorService.method.execute, request, context, !keep);
+    const uploaded: ResidentTensor[] = [];
+    try {
+        const inputs = await fitted(caller, graph.inputs, { device: options.device }, context, uploaded);
+        const request: Request = {
+            inputs: inputs.map(({ name, source }) => tensorInput(name, source)),
+            nodes: graph.nodes,
+            outputs: values.map(({ name }) => ({ name, keep })),
+            device: options.device ?? "",
+            ...(options.ttlMs === undefined ? {} : { keepTtl: durationFromMs(options.ttlMs) }),
+        };
+        // A call that keeps tensors would keep them twice.
+        return await caller.call(TensorService.method.execute, request, context, !keep);
+    } finally {
+        await discard(caller, uploaded);
+    }
 }
 
+/** Room of a request for what is not an element of an input. */
+const RESERVED = 1 << 20;
+
+/** Returns inputs that fit into a message: all of them, or the large ones as uploaded tensors, which are added to `uploaded`. */
+async function fitted(
+    caller: Caller,
+    inputs: readonly Input[],
+    options: KeepOptions,
+    context: CallContext,
+    uploaded: ResidentTensor[],
+): Promise<readonly Input[]> {
+    const size = ({ source }: Input) => (source instanceof Tensor ? source.data.byteLength : 0);
+    const limit = caller.settings.maxMessageBytes - RESERVED;
+    const total = inputs.reduce((sum, input) => sum + size(input), 0);
+    if (total <= limit || !caller.connections.canStreamRequests) return inputs;
+    const made: Input[] = [];
+    for (const { name, source } of inputs) {
+        const isLarge = source instanceof Tensor && source.data.byteLength > limit / inputs.length;
+        if (isLarge) uploaded.push(await uploadIn(caller, source, options, context));
+        made.push({ name, source: (isLarge && uploaded.at(-1)) || source });
+    }
+    return made;
+}
+
+/** Frees tensors of a call. Those that cannot be freed are freed after their time to live. */
+async function discard(caller: Caller, tensors: readonly ResidentTensor[]): Promise<void> {
+    if (tensors.length > 0) await free(caller, tensors, {}).catch(() => undefined);
+}
+
+/** Outputs that exceed a message are kept and downloaded. */
 export async function execute(caller: Caller, values: readonly GraphValue[], options: ExecuteOptions): Promise<Tensor[]> {
-    const { outputs } = await run(caller, values, false, options, caller.context(options));
-    return outputs.map(fromWire);
+    const context = caller.context(options);
+    try {
+        const { outputs } = await run(caller, values, false, options, context);
+        return outputs.map(fromWire);
+    } catch (problem) {
+        if (!(problem instanceof AccelerdError && problem.isTooLarge)) throw problem;
+    }
+    const kept = (await run(caller, values, true, options, context)).kept.map(readResident);
+    try {
+        const outputs: Tensor[] = [];
+        for (const tensor of kept) outputs.push(await downloadIn(caller, tensor, context));
+        return outputs;
+    } finally {
+        await discard(caller, kept);
+    }
 }
 
 export async function keep(caller: Caller, values: readonly GraphValue[], options: KeepOptions): Promise<ResidentTensor[]> {
@@ -138,8 +193,7 @@ export function readResident({ handle, dtype, shape, sizeBytes, device }: WireRe
 const CHUNK_BYTES = 1 << 20;
 
 /** Uploads over a stream; in a browser, where there is none, as the input of a graph that keeps it. */
-export async function upload(caller: Caller, tensor: Tensor, options: KeepOptions): Promise<ResidentTensor> {
-    const context = caller.context(options);
+async function uploadIn(caller: Caller, tensor: Tensor, options: KeepOptions, context: CallContext): Promise<ResidentTensor> {
     if (!caller.connections.canStreamRequests) {
         const input = new Graph().input(tensor);
         const { kept } = await run(caller, [input], true, options, context);
@@ -151,6 +205,14 @@ export async function upload(caller: Caller, tensor: Tensor, options: KeepOption
         if (response.tensor !== undefined) found.push(readResident(response.tensor));
     }
     return single(found);
+}
+
+export function upload(caller: Caller, tensor: Tensor, options: KeepOptions): Promise<ResidentTensor> {
+    return uploadIn(caller, tensor, options, caller.context(options));
+}
+
+export function download(caller: Caller, tensor: ResidentTensor, options: CallOptions): Promise<Tensor> {
+    return downloadIn(caller, tensor, caller.context(options));
 }
 
 function single(found: readonly ResidentTensor[]): ResidentTensor {
@@ -167,11 +229,11 @@ function* uploadRequests(tensor: Tensor, options: KeepOptions): Generator<Init<t
     for (let at = CHUNK_BYTES; at < bytes.length; at += CHUNK_BYTES) yield { data: bytes.subarray(at, at + CHUNK_BYTES) };
 }
 
-export async function download(caller: Caller, { handle }: ResidentTensor, options: CallOptions): Promise<Tensor> {
+async function downloadIn(caller: Caller, { handle }: ResidentTensor, context: CallContext): Promise<Tensor> {
     let header: ResidentTensor | undefined;
     let bytes = new Uint8Array();
     let filled = 0;
-    for await (const part of caller.retried(TensorService.method.downloadTensor, () => iterate([{ handle }]), caller.context(options))) {
+    for await (const part of caller.retried(TensorService.method.downloadTensor, () => iterate([{ handle }]), context)) {
         if (part.tensor !== undefined) {
             header = readResident(part.tensor);
             bytes = new Uint8Array(header.sizeBytes);

@@ -3,7 +3,7 @@
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { after, describe, test } from "node:test";
-import { Client, DeviceService, EmbedService, Tensor, TensorService } from "../src/node.js";
+import { Client, DeviceService, EmbedService, Graph, Tensor, TensorService } from "../src/node.js";
 import { CALLS, type Cases, checkVectors, equal, errorOf, failure } from "./golden_calls.js";
 
 const variable = (name: string) => process.env[`ACCELERD_GOLDEN_${name}`] ?? "";
@@ -48,6 +48,22 @@ describe("golden", { skip: path === "" ? "ACCELERD_GOLDEN_CASES is not set" : fa
         equal([report.passed, Number(report.caseCount)], [true, 2]);
         const wrong = client.verify({ outputs }, "", { cases: { x: Tensor.from([1]) } });
         equal(String(await failure(wrong)), "RangeError: cases: expected 2 in all tensors, got 1");
+    });
+
+    test("inputs of a graph that exceed a message are uploaded, and freed", async () => {
+        const small = new Client(variable("TARGET"), { maxMessageBytes: (1 << 20) + 1_000 });
+        const graph = new Graph();
+        const x = graph.input(Tensor.from(new Float32Array(1_000).fill(1)));
+        const [sum] = await small.execute([graph.op("sum", [graph.op("add", [x, graph.input(Tensor.from([2]))])])]);
+        equal([sum!.toArray(), (await small.listTensors()).length], [3_000, 0]);
+        small.close();
+    });
+
+    test("outputs of a graph that exceed a message are kept and downloaded, and freed", async () => {
+        const graph = new Graph();
+        const one = graph.input(Tensor.from([[1]]));
+        const [large] = await client.execute([graph.op("expand", [one], { shape: [17, 1 << 20] })]);
+        equal([large!.shape, large!.data.every((element) => element === 1), (await client.listTensors()).length], [[17, 1 << 20], true, 0]);
     });
 
     test("calls that exceed a message are made in parts", async () => {
