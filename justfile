@@ -56,7 +56,7 @@ build:
 objects: build
     ACCELERD_BIN="$(realpath "${CARGO_TARGET_DIR:-target}")/debug/accelerd" PYTHONPATH=tests:client/python/src python3 -m pytest --quiet -p summary tests/objects
 
-# Tests the clients of OpenAI, Cohere, Jina and TEI for Python and Node against the HTTP port; downloads them.
+# Tests the clients of OpenAI, Cohere, Jina and TEI for Python and Node against the HTTP port, and the adapters of the Python client; downloads them.
 http: build
     ACCELERD_BIN="$(realpath "${CARGO_TARGET_DIR:-target}")/debug/accelerd" bash tests/http/run
 

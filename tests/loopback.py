@@ -6,6 +6,7 @@ import os
 import re
 import socket
 import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -29,6 +30,7 @@ def serve(settings: dict[str, str]) -> Iterator[dict[str, str]]:
     process = subprocess.Popen([os.environ["ACCELERD_BIN"], "serve"], env=environment, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     lines = []
+    reader = None
     try:
         for line in process.stderr:
             lines.append(line)
@@ -36,7 +38,13 @@ def serve(settings: dict[str, str]) -> Iterator[dict[str, str]]:
                 break
         else:
             raise AssertionError("".join(lines))
+        # A daemon whose pipe is full would wait for a reader of its log.
+        reader = threading.Thread(target=process.stderr.read)
+        reader.start()
         yield given
     finally:
         process.terminate()
-        process.communicate()
+        process.wait()
+        if reader is not None:
+            reader.join()
+        process.stderr.close()

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use accelerd_client::{
-    Client, CollectionOptions, CompareOptions, Error, Filter, Graph, KernelDialect, KernelProgram, Launch, Matrix,
-    ParseOptions, Payload, Policy, SearchOptions, SearchResults, SimilarOptions,
-    proto::{KernelFaultKind, ParseOutput},
+    Client, CollectionOptions, CompareOptions, Error, Filter, Graph, Id, KernelProgram, Launch, Matrix, ParseOptions,
+    Payload, Policy, SearchOptions, SearchResults, SimilarOptions,
+    proto::{KernelDialect, KernelFaultKind, ParseOutput},
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -41,7 +41,7 @@ fn assert_hits(found: &SearchResults, expected: &Value, tolerance: &Value) {
     let scores: Vec<f32> = expected.as_array().expect("hits").iter().map(|hit| read(&hit["score"])).collect();
     assert_eq!(
         hits.iter().map(|hit| hit.id.clone()).collect::<Vec<_>>(),
-        ids.into_iter().map(Into::into).collect::<Vec<_>>()
+        ids.into_iter().map(Id::Number).collect::<Vec<_>>()
     );
     assert_close(&hits.iter().map(|hit| hit.score).collect::<Vec<_>>(), &scores, tolerance);
 }

@@ -12,8 +12,9 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted(
     path.relative_to(ROOT).as_posix()
-    for pattern in ("README.md", "SECURITY.md", "docs/*.md", "docs/tutorials/*.md", "client/README.md", "client/*/README.md", "client/portalis/*/README.md")
+    for pattern in ("README.md", "SECURITY.md", "docs/*.md", "docs/tutorials/*.md", "client/**/README.md")
     for path in ROOT.glob(pattern)
+    if "node_modules" not in path.parts
 )
 #: Modules with examples in docstrings.
 MODULES = sorted(
@@ -22,23 +23,30 @@ MODULES = sorted(
     for path in (ROOT / folder).rglob("*.py")
     if "```" in path.read_text() and not path.name.startswith("_aio_")
 )
-#: Blocks that other tests run: those of a language, or of a document.
+#: Why blocks of a document, or of a language, do not run here.
 ELSEWHERE = {
-    "cpp": "the tests of client/cpp",
-    "go": "the tests of client/go, and tests/deploy/test_stubs.py",
-    "java": "the tests of client/java",
-    "js": "tests/http/test_documents.py",
-    "ts": "the tests of client/typescript",
-    "typescript": "the tests of client/typescript",
-    "docs/http.md": "tests/http/test_documents.py",
-    "rust,no_run": "the documentation tests of its crate",
+    "cmake": "needs the toolchain of client/cpp",
+    "cpp": "needs the toolchain of client/cpp",
+    "go": "run by tests/deploy/test_stubs.py, which compiles it",
+    "java": "needs the toolchain of client/java",
+    "js": "run by tests/http/test_documents.py",
+    "ts": "needs the toolchain of client/typescript",
+    "typescript": "needs the toolchain of client/typescript",
+    "client/cpp/README.md": "needs the toolchain of client/cpp, whose tests make such calls",
+    "client/go/README.md": "needs the toolchain of client/go, whose tests make such calls",
+    "client/java/README.md": "needs the toolchain of client/java, whose tests make such calls",
+    "client/typescript/README.md": "needs the toolchain of client/typescript, whose tests make such calls",
+    "docs/http.md": "run by tests/http/test_documents.py",
+    "docs/python.md": "run by tests/http/test_documents.py",
+    "rust,no_run": "compiled by the documentation tests of its crate",
 }
-#: Blocks of the first page, by their first words, which no comments may stand between.
+#: Blocks of README.md that are not as others, by their first words; the page itself has no such comments.
 README = {
     "cargo install": "skip builds and installs this repository, as the recipes `quickstart` and `ci` do",
     "python3 tests/minilm": "skip downloads a model of 80 MB; the recipe `minilm` runs these commands",
 }
-_BLOCK = re.compile(r"(?:<!-- snippet: (?P<mark>[^>]*) -->\s*)?^(?P<indent> *)```(?P<language>[^\s`]*)\n(?P<text>.*?)^ *```$", re.MULTILINE | re.DOTALL)
+_MARK = r"(?:<!-- snippet: (?P<mark>[^>]*) -->\s*)?"
+_BLOCK = re.compile(_MARK + r"^ *```(?P<language>[^\s`]*)\n(?P<text>.*?)^ *```$", re.MULTILINE | re.DOTALL)
 
 
 class Block(NamedTuple):
@@ -74,8 +82,9 @@ def blocks(document: str) -> list[Block]:
             mark = next((known for first, known in README.items() if code.startswith(first)), "")
         kind, _, rest = mark.partition(" ")
         assert kind in ("", "skip", "file", "output"), f"{document}: an unknown comment, {mark!r}"
-        elsewhere = ELSEWHERE.get(document) or ELSEWHERE.get(language)
-        skip = f"run by {elsewhere}" if elsewhere else rest if kind == "skip" else ""
+        # Settings are checked wherever they are.
+        elsewhere = language != "toml" and ELSEWHERE.get(document) or ELSEWHERE.get(language)
+        skip = elsewhere or (rest if kind == "skip" else "")
         line = text.count("\n", 0, match.start("text")) + 1
         found.append(Block(document, line, language, code, skip, rest if kind == "file" else "", kind == "output"))
     return found

@@ -26,6 +26,7 @@ import yaml
 from accelerd import _default_client
 from blocks import Block
 from conftest import PROGRAM, Daemon
+from portalis_cuda import _daemon
 
 HERE = Path(__file__).parent
 FOLLOWS = "--watch"
@@ -59,7 +60,9 @@ class Run:
             patch.setenv(name, value)
         patch.chdir(folder)
         patch.setitem(sys.modules, self.module.__name__, self.module)
-        _default_client._client_of.cache_clear()
+        # The clients of a process are those of the daemon of the document before.
+        for module in (_default_client, _daemon):
+            module._client_of.cache_clear()
         self.source = [""] * len((blocks.ROOT / document).read_text().splitlines())
         vars(self.module).update(folder=folder, root=blocks.ROOT, replaced=self.replaced, before=self.before)
         given = HERE / "given" / (document.replace("/", "_").replace(".", "_") + ".py")

@@ -135,7 +135,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "permute": lambda x, dims: x.transpose(dims),
     "transpose": lambda x, dim0, dim1: np.swapaxes(x, dim0, dim1),
     "unsqueeze": lambda x, dim: np.expand_dims(x, dim),
-    "squeeze": lambda x, dim: np.squeeze(x, dim),
+    "squeeze": lambda x, dim: np.squeeze(x, tuple(dim) if isinstance(dim, list) else dim),
     "flip": lambda x, dims: np.flip(x, dims),
     "broadcast_to": lambda x, shape: np.broadcast_to(x, shape),
     "select": select,

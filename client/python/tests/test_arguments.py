@@ -266,6 +266,18 @@ CALLS: dict[str, Timed] = {
     "upload": lambda c, t: c.upload(X, **t),
     "verify": lambda c, t: c.verify(scaled, scaled, count=1, **t),
 }
+
+
+class Frame:
+    """What `upsert_table` reads of a data frame of pandas with one column of texts."""
+
+    __module__ = "pandas"
+    columns = ("text",)
+
+    def __getitem__(self, name: str) -> Any:
+        return np.array(["a"])
+
+
 OF_COLLECTIONS: dict[str, Callable[[Collection, dict[str, float]], Any]] = {
     "count": lambda k, t: k.count(**t),
     "delete": lambda k, t: k.delete(**t),
@@ -277,6 +289,9 @@ OF_COLLECTIONS: dict[str, Callable[[Collection, dict[str, float]], Any]] = {
     "search": lambda k, t: k.search(ids=[1], **t),
     "search_columns": lambda k, t: k.search_columns(ids=[1], **t),
     "snapshot": lambda k, t: k.snapshot("file:///a", **t),
+    "to_arrow": lambda k, t: k.to_arrow(**t),
+    "to_pandas": lambda k, t: k.to_pandas(**t),
+    "upsert_table": lambda k, t: k.upsert_table(Frame(), ids=[1], texts="text", **t),
     "upsert": lambda k, t: k.upsert([1], texts=["a"], **t),
     "upsert_many": lambda k, t: list(k.upsert_many([{"ids": [1], "texts": ["a"]}], **t)),
 }

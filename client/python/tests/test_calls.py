@@ -220,7 +220,7 @@ WRONG_ARGUMENTS = [
     (
         lambda c: c.collection("a").search(ids=[1], where=["x"]),
         TypeError,
-        "where: expected a dict of field to condition, got list",
+        "where: expected a dict of field to condition, or a list of pairs of these, got list",
     ),
 ]
 

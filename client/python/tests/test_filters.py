@@ -43,6 +43,23 @@ def test_an_empty_list_of_values_is_sent_as_present() -> None:
         assert len(sent.any_of.values) == 0
 
 
+def test_pairs_test_a_field_several_times() -> None:
+    made = _points.make_filter([("n", slice(0, 9)), ("n", [1, 2])], (("n", 1),))
+    assert made is not None
+    assert [(one.field, one.WhichOneof("test")) for one in made.must] == [("n", "range"), ("n", "any_of")]
+    assert [one.field for one in made.must_not] == ["n"] and _points.make_filter([], ()) is None
+    assert _points.conditions([("n", 1), ("m", 2)], [("n", 1)]) == {
+        "filter.must[0]": "where['n']",
+        "filter.must[1]": "where['m']",
+        "filter.must_not[0]": "where_not['n']",
+    }
+    for wrong in (["n"], [("n",)], "n", ("n", 1)):
+        with pytest.raises(
+            TypeError, match="where: expected a dict of field to condition, or a list of pairs of these"
+        ):
+            _points.make_filter(wrong, None)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("test", [(0, 100), (), (1,), range(0, 100)])
 def test_a_tuple_is_neither_a_range_nor_a_list_of_values(test: object) -> None:
     expected = r"expected slice\(low, high\) for a range, or a list for values of which one is equal, got"

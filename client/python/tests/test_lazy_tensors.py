@@ -345,12 +345,75 @@ def test_numpy_gets_arrays_and_leaves_operators_to_tensors(local: Client) -> Non
     np.testing.assert_array_equal((CUBE > x).numpy(), np.zeros_like(CUBE, bool))  # noqa: SIM300
     with pytest.raises(TypeError):
         np.exp(x)
-    for misuse in (lambda: list(x), lambda: 3 in x, lambda: {x}, lambda: x @ 2, lambda: x + "a", lambda: x < [1]):
+    for misuse in (lambda: {x}, lambda: x @ 2, lambda: x + "a", lambda: x < [1]):
         with pytest.raises(TypeError):
             misuse()
     assert (x == None) is False and (x != "a") is True  # noqa: E711
     with pytest.raises(TypeError, match="only"):
         float(x)
+
+
+def test_a_tensor_is_a_sequence_of_its_first_dimension(local: Client, requests: list[pb.ExecuteRequest]) -> None:
+    x = local.tensor(CUBE) * 2
+    assert (len(x), x.nbytes, x.itemsize, len(requests)) == (2, 96, 4, 0)
+    rows = [*x]
+    assert [type(row) for row in rows] == [Tensor, Tensor] and len(requests) == 1
+    for row, expected in zip(rows, CUBE * 2, strict=True):
+        np.testing.assert_array_equal(row.numpy(), expected)
+    first, second = x[0, 0, :2]
+    assert (float(first), second.shape, second.item()) == (0.0, (), 2.0)
+    assert 46.0 in x and 47 not in x and first in x and [*local.tensor(np.zeros((0, 3)))] == []
+    assert [float(one) for one in reversed(x[0, 0])] == [6, 4, 2, 0]
+    assert (x.tolist(), x.item(5), x.item(1, 2, 3)) == ((CUBE * 2).tolist(), 10.0, 46.0)
+    assert (x.sum().item(), type(x.sum().item()), local.tensor([True]).item()) == (552.0, float, True)
+    for misuse in (lambda: len(x.sum()), lambda: iter(x.sum()).__next__()):
+        with pytest.raises(TypeError, match="a tensor without dimensions has no length"):
+            misuse()
+    with pytest.raises(ValueError, match="size 1"):
+        x.item()
+
+
+def test_a_tensor_without_dimensions_is_formatted_as_its_number(local: Client) -> None:
+    x = local.tensor(CUBE)
+    assert f"{x.mean():.2f} {x.max():>6.1f} {local.tensor(np.int32(255)):#x}" == "11.50   23.0 0xff"
+    assert f"{x}" == str(x) == repr(x)
+    with pytest.raises(TypeError, match=r"format '.2f': expected a tensor without dimensions, got one of shape"):
+        f"{x:.2f}"
+
+
+def test_shapes_are_changed_by_the_methods_of_numpy(local: Client) -> None:
+    x, ones = local.tensor(CUBE), local.tensor(np.zeros((1, 3, 1)))
+    for found, expected in (
+        (x.flatten(), CUBE.flatten()),
+        (x.ravel(), CUBE.ravel()),
+        (x.transpose(), CUBE.transpose()),
+        (x.transpose(1, 0, 2), CUBE.transpose(1, 0, 2)),
+        (x.transpose((2, 0, 1)), CUBE.transpose((2, 0, 1))),
+        (x.clip(3, 5.5), CUBE.clip(3, 5.5)),
+        (x.clip(max=2), CUBE.clip(max=2)),
+        (ones.squeeze(), np.zeros(3)),
+        (ones.squeeze(0), np.zeros((3, 1))),
+    ):
+        np.testing.assert_array_equal(found.numpy(), expected)
+
+
+def test_what_is_not_computed_is_awaited(reference: tuple[Reference, Client]) -> None:
+    async def run() -> None:
+        async with AsyncClient(reference[1].target) as client:
+            x = client.tensor(CUBE) + 1
+            assert len(x) == 2 and [row.shape for row in x] == [(3, 4), (3, 4)]
+            assert (await x.sum().item(), await x[0, 0].tolist()) == (300.0, [1, 2, 3, 4])
+            assert f"{x.sum()}".startswith("<AsyncTensor sum")
+            for misuse in (lambda: 3 in x, lambda: f"{x.sum():.2f}"):
+                with pytest.raises(TypeError, match="await tensor"):
+                    misuse()
+            total = x.sum()
+            await total
+            assert f"{total:.1f}" == "300.0"
+            with pytest.raises(TypeError, match="the length of a tensor of unknown shape"):
+                len(client.op("conv1d", x, x))
+
+    asyncio.run(run())
 
 
 def test_operands_that_make_no_sense_are_refused_before_a_call() -> None:

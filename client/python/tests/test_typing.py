@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from accelerd import (
     Client, CollectionInfo, CompiledKernel, Counterexample, KernelFault, KernelFunction, KernelProgram, VerifyReport,
     Wasm, WasmBuffer, kernel, Hit, Hits, Model, Parsed, ParseOutcome, Point, Quantized, Snapshot, Stats, Tokens,
-    record_timings, EmbedOutcome, Tensor, Tls, Translation, UpsertStep, __version__,
+    record_timings, EmbedOutcome, PointList, SearchResult, Tensor, Tls, Translation, UpsertStep, __version__,
 )
 from accelerd.aio import AsyncClient, AsyncCompiledKernel, AsyncTensor
 from accelerd.testing import booleans, equivalent, floats, integers, lists
@@ -48,12 +48,17 @@ def blocking(client: Client) -> None:
     collection = client.create_collection("a", dimensions=2)
     client.create_collection("b", model="e5", document_prompt_name="passage", query_prompt="query: ")
     assert_type(collection.describe().document_prompt, str | None)
-    assert_type(collection.search(texts=["a"], prompt_name="query"), list[list[Hit]])
+    assert_type(collection.search(texts=["a"], prompt_name="query"), SearchResult)
+    assert_type(collection.search(texts=["a"], hybrid=True, fusion="reciprocal_rank")[0][0], Hit)
+    again = client.create_collection("c", metric=collection.describe().metric, storage="i8")
+    assert_type(again.get([1]), PointList)
+    client.embed(["a"], pooling="weighted_mean", long_input="chunk", truncation_side="left")
+    client.load_model("a", "b", precision=client.models()[0].precision)
     steps: list[UpsertStep] = [{"ids": [1], "vectors": [[1.0, 2.0]]}]
     assert_type([*collection.upsert_many(steps)], list[int])
     assert_type(collection.upsert([1], texts=["a"], payloads=[{"n": 1, "s": "x"}]), int)
     collection.upsert(np.arange(2), vectors=np.zeros((2, 2)), payloads={"n": np.arange(2), "s": ["a", None]})
-    assert_type(collection.search(texts=["a"], where={"n": slice(0, 3)}), list[list[Hit]])
+    assert_type(collection.search(texts=["a"], where=[("n", slice(0, 3)), ("n", 1)]), SearchResult)
     assert_type(collection.search_columns(ids=[1], k=3), Hits)
     assert_type([*collection.scroll(vectors=True)], list[Point])
     assert_type(collection.count(where={"n": 1}), int)
@@ -98,6 +103,12 @@ def blocking(client: Client) -> None:
     wasm = Wasm(b"", "f", {"x": "f64", "y": WasmBuffer(np.float32, 3, "output")}, {"result": np.int32})
     client.verify(wasm, KernelProgram("", "f", constants={"n": 1}), cases={"x": np.zeros(3)}, progress=print)
     client.assert_equivalent([1.0], {"result": np.zeros(1)}, policies={"result": {"exact": True}})
+    assert_type(len(x), int)
+    for row in x:
+        assert_type(row, Tensor)
+    assert_type(x.item(), bool | int | float)
+    assert_type(x.flatten().clip(0, 1).squeeze().transpose(), Tensor)
+    print(1.0 in x, f"{x:.3f}", x.tolist())
     print(float(x), int(x), bool(x), np.asarray(x), x.shape, x.dtype)
     with record_timings() as timings:
         client.cluster(collection, 3)
@@ -131,7 +142,8 @@ async def awaited() -> None:
         async for one in client.embed_stream([["a"]]):
             assert_type(one.vectors, NDArray[np.float32] | None)
         collection = client.collection("a")
-        assert_type(await collection.search(texts=["a"]), list[list[Hit]])
+        assert_type(await collection.search(texts=["a"]), SearchResult)
+        assert_type(await collection.upsert_table(object(), texts="text"), int)
         async for point in collection.scroll():
             assert_type(point, Point)
         x = client.xp.exp(np.zeros(3)) + 1
@@ -159,6 +171,14 @@ WRONG = [
     "client.embed('one text', output='f64')",
     "client.embed(['a'], poling='mean')",
     "client.parse([1])",
+    "client.find_similar([[1.0]], [[1.0]], 1, metric='angle')",
+    "client.create_collection('a', metric='l2')",
+    "client.create_collection('a', storage='f64')",
+    "client.embed(['a'], pooling='first')",
+    "client.embed(['a'], long_input='fail')",
+    "client.embed(['a'], truncation_side='both')",
+    "client.load_model('a', 'b', precision='f64')",
+    "client.collection('a').search(texts=['a'], hybrid=True, fusion='sum')",
     "client.parse(['x'], outputs=['trees'])",
     "client.parse(['x'], mode='func_type')",
     "client.collection('a').search(text=['a'])",

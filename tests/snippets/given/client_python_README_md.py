@@ -25,9 +25,9 @@ rows, weights = np.random.rand(5, 4).astype(np.float32), np.random.rand(4, 3).as
 a, b = np.eye(2, dtype=np.float32), np.eye(2, dtype=np.float32)
 authority = certificates.Authority()
 caller = authority.issue("caller", is_client=True)
-Path(folder, "ca.pem").write_bytes(authority.certificate)
-Path(folder, "client.pem").write_bytes(caller.certificate)
-Path(folder, "client.key").write_bytes(caller.key)
+Path("ca.pem").write_bytes(authority.certificate)
+Path("client.pem").write_bytes(caller.certificate)
+Path("client.key").write_bytes(caller.key)
 default = "client = accelerd.Client()"
 before["(parsed,)"] = default
 before["client.parse_stream(batches_of_files)"] = default
@@ -45,9 +45,9 @@ def norm(x: float, n: int) -> float:
 
 convert, multiply = b"\xb7", b"\xa2"
 module = w.module("norm", ["f64", "i32"], ["f64"], w.get(0) + w.get(1) + convert + multiply)
-os.makedirs(f"{folder}/build")
+os.makedirs("build")
 for path in ("norm.wasm", "build/norm.wasm"):
-    Path(folder, path).write_bytes(module)
+    Path(path).write_bytes(module)
 xs, ns = np.array([1.0, 2.0]), np.array([3, 4], np.int32)
 outputs = xs * ns
 replaced["1_000_000"] = "1_000"

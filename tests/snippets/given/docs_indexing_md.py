@@ -1,5 +1,5 @@
 import os
 
-os.makedirs(f"{folder}/src")
-with open(f"{folder}/src/pack.py", "w") as file:
+os.makedirs("src")
+with open("src/pack.py", "w") as file:
     file.write("def pack():\n    pass\n")

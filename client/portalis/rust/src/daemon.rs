@@ -1,6 +1,6 @@
 //! The connection to the daemon, and what its GPUs do during a call.
 
-use std::{env, future::Future, path::PathBuf, sync::OnceLock};
+use std::{env, future::Future, path::PathBuf, sync::OnceLock, time::Duration};
 
 use accelerd_client::{
     Client, DEFAULT_URL, Pem, Tls,
@@ -60,23 +60,24 @@ fn variable(name: &str) -> Option<String> {
 /// The share of the time between two samples in which the busiest GPU ran kernels, of all callers.
 pub(crate) fn gpu_utilization(before: Option<&GetStatsResponse>, after: Option<&GetStatsResponse>) -> f32 {
     let (Some(before), Some(after)) = (before, after) else { return 0.0 };
-    let uptime = |stats: &GetStatsResponse| stats.uptime.map_or(0.0, |time| seconds(time.seconds, time.nanos));
-    let elapsed = uptime(after) - uptime(before);
-    let busy = gpus(after).map(|name| busy_seconds(after, name) - busy_seconds(before, name)).fold(0.0, f32::max);
-    if elapsed > 0.0 { (busy / elapsed).min(1.0) } else { 0.0 }
+    let uptime =
+        |stats: &GetStatsResponse| stats.uptime.map_or(Duration::ZERO, |time| duration(time.seconds, time.nanos));
+    let elapsed = uptime(after).saturating_sub(uptime(before));
+    let busy = gpus(after).map(|name| busy_time(after, name).saturating_sub(busy_time(before, name))).max();
+    if elapsed.is_zero() { 0.0 } else { busy.unwrap_or_default().div_duration_f32(elapsed).min(1.0) }
 }
 
 fn gpus(stats: &GetStatsResponse) -> impl Iterator<Item = &str> {
     stats.devices.iter().filter(|device| device.kind() == DeviceKind::Cuda).map(|device| device.name.as_str())
 }
 
-fn busy_seconds(stats: &GetStatsResponse, device: &str) -> f32 {
+fn busy_time(stats: &GetStatsResponse, device: &str) -> Duration {
     let kernels = stats.kernels.iter().filter(|kernel| kernel.device == device);
-    kernels.filter_map(|kernel| kernel.total).map(|time| seconds(time.seconds, time.nanos)).sum()
+    kernels.filter_map(|kernel| kernel.total).map(|time| duration(time.seconds, time.nanos)).sum()
 }
 
-fn seconds(seconds: i64, nanos: i32) -> f32 {
-    seconds as f32 + nanos as f32 / 1e9
+fn duration(seconds: i64, nanos: i32) -> Duration {
+    Duration::new(u64::try_from(seconds).unwrap_or_default(), u32::try_from(nanos).unwrap_or_default())
 }
 
 /// The memory that the daemon uses on its GPUs.

@@ -53,6 +53,7 @@ from ._kernel import (
 from ._kernel_benchmark import BenchmarkMismatch, KernelBenchmark
 from ._kernel_fault import KernelFault
 from ._launch import KernelInfo
+from ._optional import MissingPackageError
 from ._parse import (
     NO_ROW,
     NODE_FIELDS,
@@ -68,7 +69,8 @@ from ._parse import (
     Token,
     TokenColumns,
 )
-from ._points import Hit, Hits, Point, Points, SearchOptions
+from ._point_results import Hit, HitList, Hits, Point, PointList, Points, SearchResult
+from ._points import SearchOptions
 from ._resident import ResidentTensor
 from ._results import (
     Admission,
@@ -144,6 +146,7 @@ __all__ = [
     "FieldViolation",
     "Graph",
     "Hit",
+    "HitList",
     "Hits",
     "InvalidArgumentError",
     "KernelBenchmark",
@@ -163,6 +166,7 @@ __all__ = [
     "MemoryPlace",
     "MemoryPool",
     "MessageTooLargeError",
+    "MissingPackageError",
     "Model",
     "Nodes",
     "NotFoundError",
@@ -173,12 +177,14 @@ __all__ = [
     "Parsed",
     "PermissionDeniedError",
     "Point",
+    "PointList",
     "Points",
     "PolicyOptions",
     "Quantized",
     "Ranked",
     "ResidentTensor",
     "SearchOptions",
+    "SearchResult",
     "Similar",
     "SmallOutput",
     "Snapshot",

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from . import _embed
 from ._aio_call import AsyncCaller
 from ._aio_runtime import Batches, numbered
+from ._choices import OutputType, Precision
 from ._embed import EmbedOptions, EmbedOutcome, Quantized, Tokens, TokenSpans
 from ._methods import EmbedService
 from ._results import Model, Ranked
@@ -69,7 +70,7 @@ class AsyncEmbedCalls:
         self,
         texts: Sequence[str],
         *,
-        output: _embed.Output,
+        output: OutputType,
         timeout: float | None = None,
         **options: Unpack[EmbedOptions],
     ) -> NDArray[Any] | Quantized: ...
@@ -78,7 +79,7 @@ class AsyncEmbedCalls:
         self,
         texts: Sequence[str],
         *,
-        output: _embed.Output = "f32",
+        output: OutputType = "f32",
         timeout: float | None = None,
         **options: Unpack[EmbedOptions],
     ) -> NDArray[Any] | Quantized:
@@ -144,7 +145,7 @@ class AsyncEmbedCalls:
         self,
         tokens: Tokens | Sequence[Sequence[int]],
         *,
-        output: _embed.Output,
+        output: OutputType,
         timeout: float | None = None,
         **options: Unpack[EmbedOptions],
     ) -> NDArray[Any] | Quantized: ...
@@ -153,7 +154,7 @@ class AsyncEmbedCalls:
         self,
         tokens: Tokens | Sequence[Sequence[int]],
         *,
-        output: _embed.Output = "f32",
+        output: OutputType = "f32",
         timeout: float | None = None,
         **options: Unpack[EmbedOptions],
     ) -> NDArray[Any] | Quantized:
@@ -207,7 +208,7 @@ class AsyncEmbedCalls:
         self,
         batches: Batches[Sequence[str]],
         *,
-        output: _embed.Output,
+        output: OutputType,
         timeout: float | None = None,
         **options: Unpack[EmbedOptions],
     ) -> AsyncIterator[EmbedOutcome[NDArray[Any] | Quantized]]: ...
@@ -216,7 +217,7 @@ class AsyncEmbedCalls:
         self,
         batches: Batches[Sequence[str]],
         *,
-        output: _embed.Output = "f32",
+        output: OutputType = "f32",
         timeout: float | None = None,
         **options: Unpack[EmbedOptions],
     ) -> AsyncIterator[EmbedOutcome[Any]]:
@@ -268,7 +269,7 @@ class AsyncEmbedCalls:
         path: str,
         *,
         aliases: Sequence[str] = (),
-        precision: str = "",
+        precision: Precision = "",
         timeout: float | None = None,
     ) -> Model:
         """Load a model.

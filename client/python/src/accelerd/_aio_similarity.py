@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from . import _points, _similar
 from ._aio_call import AsyncCaller
 from ._aio_collection import AsyncCollection
+from ._choices import Metric, Storage
 from ._errors import MessageTooLargeError
 from ._results import Clusters, CollectionInfo, Similar
 from ._tensor import to_rows
@@ -27,7 +28,7 @@ class AsyncSimilarityCalls:
         corpus: ArrayLike,
         k: int,
         *,
-        metric: str = "cosine",
+        metric: Metric = "cosine",
         threshold: float | None = None,
         timeout: float | None = None,
     ) -> Similar:
@@ -112,8 +113,8 @@ class AsyncSimilarityCalls:
         name: str,
         *,
         dimensions: int = 0,
-        metric: str = "cosine",
-        storage: str = "",
+        metric: Metric = "cosine",
+        storage: Storage = "",
         model: str = "",
         document_prompt_name: str = "",
         document_prompt: str | None = None,

@@ -33,17 +33,27 @@ class AsyncTensor(Conversions):
 
     _client: AsyncTensorCalls
 
-    async def numpy(self, *, timeout: float | None = None) -> NDArray[Any]:
+    async def numpy(self, *, bfloat16: bool = False, timeout: float | None = None) -> NDArray[Any]:
         """Compute the tensor in one call, unless it is computed already, and return its elements.
 
         Args:
+            bfloat16: Whether elements of bfloat16 are returned as those of ml_dtypes, instead of as float32.
             timeout: Seconds for the whole call, retries included.
 
         Returns:
-            A read-only array; bfloat16 becomes float32.
+            A read-only array.
         """
-        (array,) = await self._client.execute(self, timeout=timeout)
+        (array,) = await self._client.execute(self, bfloat16=bfloat16, timeout=timeout)
         return array
+
+    async def item(self, *index: int) -> bool | int | float:
+        """Compute the tensor, and return its only element, or the one at an index, as a Python number."""
+        found: bool | int | float = (await self.numpy()).item(*index)
+        return found
+
+    async def tolist(self) -> Any:
+        """Compute the tensor, and return its elements as Python numbers in nested lists."""
+        return (await self.numpy()).tolist()
 
     async def keep(self, *, device: str = "", ttl: float | None = None, timeout: float | None = None) -> AsyncTensor:
         """Compute the tensor, keep it on the daemon and return it. Takes the options of `AsyncClient.keep`."""
@@ -86,7 +96,11 @@ class AsyncTensorCalls(TensorFactory[AsyncTensor]):
         return ArrayApi.of(self)
 
     async def execute(
-        self, *outputs: AsyncTensor, data_parallel: DataParallel | None = None, timeout: float | None = None
+        self,
+        *outputs: AsyncTensor,
+        data_parallel: DataParallel | None = None,
+        bfloat16: bool = False,
+        timeout: float | None = None,
     ) -> tuple[NDArray[Any], ...]:
         """Compute tensors in one call, which runs each operation that they need once.
 
@@ -94,10 +108,11 @@ class AsyncTensorCalls(TensorFactory[AsyncTensor]):
             *outputs: Tensors of this client. Tensors that are computed already cost nothing, and resident ones are
                 downloaded.
             data_parallel: Which operands are split over which devices; None computes on one device.
+            bfloat16: Whether elements of bfloat16 are returned as those of ml_dtypes, instead of as float32.
             timeout: Seconds for the whole call, retries included.
 
         Returns:
-            A read-only array for each output; bfloat16 becomes float32.
+            A read-only array for each output.
 
         Raises:
             InvalidArgumentError: The operands do not fit an operation. The message has the operation, its operands and
@@ -110,7 +125,8 @@ class AsyncTensorCalls(TensorFactory[AsyncTensor]):
         call = self._graph_call(outputs, data_parallel)
         if call.outputs:
             await self._run(call, None, timeout)
-        return tuple([await self._array(content, timeout) for content in call.results()])
+        values = [await self._value(content, timeout) for content in call.results()]
+        return tuple([value.numpy(bfloat16) for value in values])
 
     async def upload(
         self,
@@ -233,8 +249,8 @@ class AsyncTensorCalls(TensorFactory[AsyncTensor]):
         responses = self._caller.retried_stream(TensorService.UPLOAD_TENSOR, requests, settings.seconds(timeout))
         return _resident.uploaded([one async for one in responses])
 
-    async def _array(self, content: Value | ResidentTensor, timeout: float | None) -> NDArray[Any]:
-        return (content if isinstance(content, Value) else await self._download(content, timeout)).numpy()
+    async def _value(self, content: Value | ResidentTensor, timeout: float | None) -> Value:
+        return content if isinstance(content, Value) else await self._download(content, timeout)
 
     async def _download(self, content: ResidentTensor, timeout: float | None) -> Value:
         download, request = _resident.Download(content), _resident.download_request(content)

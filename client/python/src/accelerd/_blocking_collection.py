@@ -3,23 +3,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike, NDArray
 
-from . import _points, _upsert
+from . import _points, _tables, _upsert
 from ._blocking_call import Caller
 from ._blocking_runtime import numbered
 from ._errors import AccelerdError, MessageTooLargeError, malformed, seconds_needed
 from ._methods import SimilarityService
 from ._payload import Id, Payloads
-from ._points import Hit, Hits, Point, Points, SearchOptions
+from ._point_results import Hits, Point, PointList, Points, SearchResult, joined
+from ._points import SearchOptions, Where
 from ._results import CollectionInfo, Snapshot
 from ._timeout import left
 from ._upsert import UpsertStep
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
     from typing_extensions import Unpack  # In typing since Python 3.11.
 
 
@@ -28,7 +31,8 @@ class Collection:
 
     Filters, `where` and `where_not`, are dicts of payload field to condition: a value, a list of values of which one is
     equal, or `slice(low, high)` for the range `low <= x < high`, where None leaves a side open. A tuple is refused,
-    because it could be either.
+    because it could be either. A list of pairs, as in `[("n", slice(0, 9)), ("n", [1, 2])]`, may test a field several
+    times.
 
     The `timeout` of a call is in seconds, retries included; None means the client's default, infinity no deadline.
     """
@@ -107,6 +111,75 @@ class Collection:
                 self._caller.pause(split.on_error(problem))
         return split.inserted
 
+    def upsert_table(
+        self,
+        table: Any,
+        *,
+        ids: str | Iterable[Id] | NDArray[Any] | None = "id",
+        vectors: str | ArrayLike | None = "vector",
+        texts: str | None = None,
+        timeout: float | None = None,
+    ) -> int:
+        """Upsert the rows of a table of Arrow or pandas.
+
+        The columns that have neither ids, vectors nor texts are payload fields; a value that is missing is none of the
+        point's. The vectors of Arrow are read without a copy if they are float32, and those of several batches are
+        written one after another, each as by `upsert`.
+
+        Args:
+            table: A `pyarrow.Table` or `RecordBatch`, a `pandas.DataFrame`, or what exports Arrow's C data interface,
+                such as a frame of polars.
+            ids: The column of the ids, or the ids; None means the index of a data frame.
+            vectors: The column of the vectors, lists of numbers; or the vectors.
+            texts: The column of texts to embed instead of vectors.
+            timeout: Seconds for each batch, retries included.
+
+        Returns:
+            The number of new points.
+
+        Raises:
+            MissingPackageError: pyarrow is not installed, and the table is not one of pandas.
+            TypeError: A column has values of a type that payloads do not have.
+            ValueError: A column is missing, or vectors have different lengths.
+        """
+        inserted = 0
+        for step in _tables.steps(table, ids, vectors, texts):
+            inserted += self.upsert(**step, timeout=timeout)
+        return inserted
+
+    def to_arrow(
+        self,
+        *,
+        where: Where | None = None,
+        where_not: Where | None = None,
+        vectors: bool = True,
+        timeout: float | None = None,
+    ) -> pa.Table:
+        """Return all points that match as a `pyarrow.Table`: `id`, a column for each payload field, and `vector`.
+
+        Args:
+            where: As in `scroll`.
+            where_not: Conditions that points must not meet.
+            vectors: Whether to return vectors.
+            timeout: Seconds for each page of points, retries included.
+        """
+        return (self._all(where, where_not, vectors, timeout)).to_arrow()
+
+    def to_pandas(
+        self,
+        *,
+        where: Where | None = None,
+        where_not: Where | None = None,
+        vectors: bool = True,
+        timeout: float | None = None,
+    ) -> pd.DataFrame:
+        """Return all points that match as a `pandas.DataFrame`. Takes the arguments of `to_arrow`."""
+        return (self._all(where, where_not, vectors, timeout)).to_pandas()
+
+    def _all(self, where: Where | None, where_not: Where | None, vectors: bool, timeout: float | None) -> Points:
+        pages = self.scroll_columns(where=where, where_not=where_not, vectors=vectors, timeout=timeout)
+        return joined([page for page in pages])
+
     def upsert_many(self, steps: Iterable[UpsertStep], *, timeout: float | None = None) -> Iterator[int]:
         """Upsert in bulk over one stream.
 
@@ -131,7 +204,7 @@ class Collection:
         for inserted in bulk.completed():
             yield inserted
 
-    def search(self, *, timeout: float | None = None, **options: Unpack[SearchOptions]) -> list[list[Hit]]:
+    def search(self, *, timeout: float | None = None, **options: Unpack[SearchOptions]) -> SearchResult:
         """Find the nearest points of each query, exactly.
 
         Args:
@@ -151,7 +224,7 @@ class Collection:
                 prompt: The prompt itself, instead of its name; "" means none.
 
         Returns:
-            The hits of each query, best first.
+            The hits of each query, best first: lists, which `to_arrow()` and `to_pandas()` make a table.
         """
         return self._caller.run_split(_points.split_search(self.name, options), timeout)
 
@@ -161,15 +234,15 @@ class Collection:
 
     def get(
         self, ids: Iterable[Id] | NDArray[Any], *, vectors: bool = False, timeout: float | None = None
-    ) -> list[Point]:
+    ) -> PointList:
         """Return points by id. Unknown ids are omitted."""
         return self._caller.run(_points.get_points(self.name, ids, vectors), timeout)
 
     def scroll(
         self,
         *,
-        where: Mapping[str, Any] | None = None,
-        where_not: Mapping[str, Any] | None = None,
+        where: Where | None = None,
+        where_not: Where | None = None,
         page_size: int = 1000,
         payload: bool = True,
         vectors: bool = False,
@@ -196,8 +269,8 @@ class Collection:
     def scroll_columns(
         self,
         *,
-        where: Mapping[str, Any] | None = None,
-        where_not: Mapping[str, Any] | None = None,
+        where: Where | None = None,
+        where_not: Where | None = None,
         page_size: int = 1000,
         payload: bool = True,
         vectors: bool = False,
@@ -223,8 +296,8 @@ class Collection:
     def count(
         self,
         *,
-        where: Mapping[str, Any] | None = None,
-        where_not: Mapping[str, Any] | None = None,
+        where: Where | None = None,
+        where_not: Where | None = None,
         timeout: float | None = None,
     ) -> int:
         """Return the exact number of points that match.
@@ -241,8 +314,8 @@ class Collection:
         self,
         ids: Iterable[Id] | NDArray[Any] | None = None,
         *,
-        where: Mapping[str, Any] | None = None,
-        where_not: Mapping[str, Any] | None = None,
+        where: Where | None = None,
+        where_not: Where | None = None,
         timeout: float | None = None,
     ) -> int:
         """Delete the points that match all conditions.

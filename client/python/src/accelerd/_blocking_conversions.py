@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from numpy.typing import DTypeLike, NDArray
 
 from ._dlpack import HOST, export
-from ._expression import Expression
-from ._lazy import DEFAULT_DEVICE
-from ._tensor import Value
+from ._expression import Expression, type_of
+from ._lazy import DEFAULT_DEVICE, extent, formatted
+from ._tensor import Value, is_bfloat16
 from ._tensor_operators import TensorOperators
 
 if TYPE_CHECKING:
@@ -27,12 +28,12 @@ class Conversions(TensorOperators):
 
     if TYPE_CHECKING:
 
-        def numpy(self) -> NDArray[Any]: ...
+        def numpy(self, *, bfloat16: bool = False) -> NDArray[Any]: ...
 
         def keep(self, *, device: str) -> Self: ...
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
-        array = self.numpy()
+        array = self.numpy(bfloat16=dtype is not None and is_bfloat16(dtype))
         if dtype is not None and array.dtype != dtype:
             if copy is False:
                 raise ValueError(f"copy: expected None or True to convert {array.dtype} to {dtype}, got False")
@@ -75,6 +76,27 @@ class Conversions(TensorOperators):
             copied: Self = self._client.copy(self, device)
             return copied
         return self._of(Expression(self._expression.content)).keep(device=device)
+
+    def __len__(self) -> int:
+        return extent(type_of(self._expression) or self._value().type)
+
+    def __iter__(self) -> Iterator[Self]:
+        """Compute the tensor, and iterate over its elements along the first dimension."""
+        value = self._value()
+        for at in range(extent(value.type)):
+            yield self._of(Expression(Value(value.number, value.array[at, ...])))
+
+    def __contains__(self, value: Any) -> bool:
+        return bool((self.numpy() == (value.numpy() if isinstance(value, Conversions) else value)).any())
+
+    def __format__(self, spec: str) -> str:
+        return formatted(self.numpy(), spec) if spec else str(self)
+
+    def _value(self) -> Value:
+        """Compute the tensor."""
+        array = self.numpy()
+        content = self._expression.content
+        return content if isinstance(content, Value) else Value.of(array)
 
     def __bool__(self) -> bool:
         return bool(self.numpy())

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from . import _embed
 from ._blocking_call import Caller
 from ._blocking_runtime import numbered
+from ._choices import OutputType, Precision
 from ._embed import EmbedOptions, EmbedOutcome, Quantized, Tokens, TokenSpans
 from ._methods import EmbedService
 from ._results import Model, Ranked
@@ -70,7 +71,7 @@ class EmbedCalls:
         self,
         texts: Sequence[str],
         *,
-        output: _embed.Output,
+        output: OutputType,
         timeout: float | None = None,
         **options: Unpack[EmbedOptions],
     ) -> NDArray[Any] | Quantized: ...
@@ -79,7 +80,7 @@ class EmbedCalls:
         self,
         texts: Sequence[str],
         *,
-        output: _embed.Output = "f32",
+        output: OutputType = "f32",
         timeout: float | None = None,
         **options: Unpack[EmbedOptions],
     ) -> NDArray[Any] | Quantized:
@@ -145,7 +146,7 @@ class EmbedCalls:
         self,
         tokens: Tokens | Sequence[Sequence[int]],
         *,
-        output: _embed.Output,
+        output: OutputType,
         timeout: float | None = None,
         **options: Unpack[EmbedOptions],
     ) -> NDArray[Any] | Quantized: ...
@@ -154,7 +155,7 @@ class EmbedCalls:
         self,
         tokens: Tokens | Sequence[Sequence[int]],
         *,
-        output: _embed.Output = "f32",
+        output: OutputType = "f32",
         timeout: float | None = None,
         **options: Unpack[EmbedOptions],
     ) -> NDArray[Any] | Quantized:
@@ -208,7 +209,7 @@ class EmbedCalls:
         self,
         batches: Iterable[Sequence[str]],
         *,
-        output: _embed.Output,
+        output: OutputType,
         timeout: float | None = None,
         **options: Unpack[EmbedOptions],
     ) -> Iterator[EmbedOutcome[NDArray[Any] | Quantized]]: ...
@@ -217,7 +218,7 @@ class EmbedCalls:
         self,
         batches: Iterable[Sequence[str]],
         *,
-        output: _embed.Output = "f32",
+        output: OutputType = "f32",
         timeout: float | None = None,
         **options: Unpack[EmbedOptions],
     ) -> Iterator[EmbedOutcome[Any]]:
@@ -269,7 +270,7 @@ class EmbedCalls:
         path: str,
         *,
         aliases: Sequence[str] = (),
-        precision: str = "",
+        precision: Precision = "",
         timeout: float | None = None,
     ) -> Model:
         """Load a model.

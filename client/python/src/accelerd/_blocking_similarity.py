@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from . import _points, _similar
 from ._blocking_call import Caller
 from ._blocking_collection import Collection
+from ._choices import Metric, Storage
 from ._errors import MessageTooLargeError
 from ._results import Clusters, CollectionInfo, Similar
 from ._tensor import to_rows
@@ -28,7 +29,7 @@ class SimilarityCalls:
         corpus: ArrayLike,
         k: int,
         *,
-        metric: str = "cosine",
+        metric: Metric = "cosine",
         threshold: float | None = None,
         timeout: float | None = None,
     ) -> Similar:
@@ -113,8 +114,8 @@ class SimilarityCalls:
         name: str,
         *,
         dimensions: int = 0,
-        metric: str = "cosine",
-        storage: str = "",
+        metric: Metric = "cosine",
+        storage: Storage = "",
         model: str = "",
         document_prompt_name: str = "",
         document_prompt: str | None = None,

@@ -34,17 +34,27 @@ class Tensor(Conversions):
 
     _client: TensorCalls
 
-    def numpy(self, *, timeout: float | None = None) -> NDArray[Any]:
+    def numpy(self, *, bfloat16: bool = False, timeout: float | None = None) -> NDArray[Any]:
         """Compute the tensor in one call, unless it is computed already, and return its elements.
 
         Args:
+            bfloat16: Whether elements of bfloat16 are returned as those of ml_dtypes, instead of as float32.
             timeout: Seconds for the whole call, retries included.
 
         Returns:
-            A read-only array; bfloat16 becomes float32.
+            A read-only array.
         """
-        (array,) = self._client.execute(self, timeout=timeout)
+        (array,) = self._client.execute(self, bfloat16=bfloat16, timeout=timeout)
         return array
+
+    def item(self, *index: int) -> bool | int | float:
+        """Compute the tensor, and return its only element, or the one at an index, as a Python number."""
+        found: bool | int | float = (self.numpy()).item(*index)
+        return found
+
+    def tolist(self) -> Any:
+        """Compute the tensor, and return its elements as Python numbers in nested lists."""
+        return (self.numpy()).tolist()
 
     def keep(self, *, device: str = "", ttl: float | None = None, timeout: float | None = None) -> Tensor:
         """Compute the tensor, keep it on the daemon and return it. Takes the options of `Client.keep`."""
@@ -87,7 +97,11 @@ class TensorCalls(TensorFactory[Tensor]):
         return ArrayApi.of(self)
 
     def execute(
-        self, *outputs: Tensor, data_parallel: DataParallel | None = None, timeout: float | None = None
+        self,
+        *outputs: Tensor,
+        data_parallel: DataParallel | None = None,
+        bfloat16: bool = False,
+        timeout: float | None = None,
     ) -> tuple[NDArray[Any], ...]:
         """Compute tensors in one call, which runs each operation that they need once.
 
@@ -95,10 +109,11 @@ class TensorCalls(TensorFactory[Tensor]):
             *outputs: Tensors of this client. Tensors that are computed already cost nothing, and resident ones are
                 downloaded.
             data_parallel: Which operands are split over which devices; None computes on one device.
+            bfloat16: Whether elements of bfloat16 are returned as those of ml_dtypes, instead of as float32.
             timeout: Seconds for the whole call, retries included.
 
         Returns:
-            A read-only array for each output; bfloat16 becomes float32.
+            A read-only array for each output.
 
         Raises:
             InvalidArgumentError: The operands do not fit an operation. The message has the operation, its operands and
@@ -111,7 +126,8 @@ class TensorCalls(TensorFactory[Tensor]):
         call = self._graph_call(outputs, data_parallel)
         if call.outputs:
             self._run(call, None, timeout)
-        return tuple([self._array(content, timeout) for content in call.results()])
+        values = [self._value(content, timeout) for content in call.results()]
+        return tuple([value.numpy(bfloat16) for value in values])
 
     def upload(
         self,
@@ -232,8 +248,8 @@ class TensorCalls(TensorFactory[Tensor]):
         responses = self._caller.retried_stream(TensorService.UPLOAD_TENSOR, requests, settings.seconds(timeout))
         return _resident.uploaded([one for one in responses])
 
-    def _array(self, content: Value | ResidentTensor, timeout: float | None) -> NDArray[Any]:
-        return (content if isinstance(content, Value) else self._download(content, timeout)).numpy()
+    def _value(self, content: Value | ResidentTensor, timeout: float | None) -> Value:
+        return content if isinstance(content, Value) else self._download(content, timeout)
 
     def _download(self, content: ResidentTensor, timeout: float | None) -> Value:
         download, request = _resident.Download(content), _resident.download_request(content)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypedDict, TypeVar
+from typing import Any, Generic, NamedTuple, TypedDict, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ._argument_names import with_arguments
 from ._call import Operation, Part, Settings, SplitOperation, parts_by_bytes
+from ._choices import LongInput, OutputType, Pooling, Precision, TruncationSide, number
 from ._dlpack import refuse_masked
 from ._errors import AccelerdError, from_item, malformed, too_large
-from ._message import is_among, message
+from ._html import ResultList
+from ._message import message
 from ._methods import EmbedService
 from ._proto import embed_pb2 as pb
 from ._results import Model, Ranked, model
@@ -26,8 +28,6 @@ _TEXT_OVERHEAD = 6
 # Bytes for the other fields of a message.
 _RESERVED = 4096
 
-#: Element types of vectors.
-Output: TypeAlias = Literal["f32", "f16", "bf16", "int8", "binary"]
 Vectors = TypeVar("Vectors")
 Found = TypeVar("Found")
 
@@ -41,18 +41,18 @@ class EmbedOptions(TypedDict, total=False):
     dimensions: int
     #: Whether to scale vectors to unit length; None means the model's default.
     normalize: bool | None
-    #: "cls", "mean", "max", "last", "weighted_mean", or "none" for one vector per token.
-    pooling: str
+    #: "none" gives one vector per token.
+    pooling: Pooling
     #: Late chunking: (text index, start byte, end byte) of each span, which has a vector instead of its text.
     spans: Sequence[tuple[int, int, int]]
     #: Name of a prompt of the model, which is prepended to each text.
     prompt_name: str
     #: The prompt itself, instead of its name; empty means none.
     prompt: str | None
-    #: "right" or "left": the side on which a long text is truncated.
-    truncation_side: str
-    #: "truncate", "error" or "chunk": how a long text is handled.
-    long_input: str
+    #: The side on which a long text is truncated.
+    truncation_side: TruncationSide
+    #: How a long text is handled.
+    long_input: LongInput
     #: Maximum tokens of a text; 0 means the model's default.
     max_tokens: int
     #: Whether a GPU computes GELU by the error function instead of an approximation.
@@ -102,18 +102,6 @@ class EmbedOutcome(Generic[Vectors]):
     error: AccelerdError | None
 
 
-def number(argument: str, enum: Any, prefix: str, name: str) -> Any:
-    """Return the number of an enum value by its short name; empty means unspecified."""
-    known = [
-        value.name.removeprefix(f"{prefix}_").lower()
-        for value in enum.DESCRIPTOR.values
-        if not value.name.endswith("_UNSPECIFIED")
-    ]
-    if name != "" and not is_among(name, known):
-        raise ValueError(f"{argument}: expected one of {', '.join(known)}, got {name!r}")
-    return enum.Value(f"{prefix}_{name.upper() or 'UNSPECIFIED'}")
-
-
 def text_input(texts: Sequence[str], what: str = "texts") -> pb.TextInput:
     """Return the message of texts. Raises for a text with a lone surrogate, which has no UTF-8 encoding."""
     if isinstance(texts, (str, bytes)) or not isinstance(texts, Iterable):
@@ -155,7 +143,7 @@ def as_tokens(tokens: Tokens | Sequence[Sequence[int]]) -> Tokens:
     raise TypeError(f"tokens: expected Tokens or a list of lists of ids, got {type(tokens).__name__}")
 
 
-def options_message(output: str, options: EmbedOptions) -> pb.EmbedRequest:
+def options_message(output: OutputType, options: EmbedOptions) -> pb.EmbedRequest:
     """Return the message of everything but the input."""
     if unknown := options.keys() - EmbedOptions.__annotations__.keys():
         raise TypeError(f"unknown options: {', '.join(sorted(unknown))}")
@@ -163,15 +151,19 @@ def options_message(output: str, options: EmbedOptions) -> pb.EmbedRequest:
         pb.EmbedRequest,
         model=options.get("model", ""),
         dimensions=options.get("dimensions", 0),
-        pooling=number("pooling", pb.Pooling, "POOLING", options.get("pooling", "")),
+        pooling=number("pooling", pb.Pooling, "POOLING", Pooling, options.get("pooling", "")),
         prompt_name=options.get("prompt_name", ""),
         prompt=options.get("prompt"),
         truncation_side=number(
-            "truncation_side", pb.TruncationSide, "TRUNCATION_SIDE", options.get("truncation_side", "")
+            "truncation_side",
+            pb.TruncationSide,
+            "TRUNCATION_SIDE",
+            TruncationSide,
+            options.get("truncation_side", ""),
         ),
-        long_input=number("long_input", pb.LongInput, "LONG_INPUT", options.get("long_input", "")),
+        long_input=number("long_input", pb.LongInput, "LONG_INPUT", LongInput, options.get("long_input", "")),
         max_tokens=options.get("max_tokens", 0),
-        output_type=number("output", pb.OutputType, "OUTPUT_TYPE", output),
+        output_type=number("output", pb.OutputType, "OUTPUT_TYPE", OutputType, output),
         exact_gelu=options.get("exact_gelu", False),
     )
     if (normalize := options.get("normalize")) is not None:
@@ -197,7 +189,7 @@ def _spans(options: EmbedOptions, part: Part) -> Iterator[pb.Span]:
             yield pb.Span(text=text - part.start, start=start, end=end)
 
 
-def embed(texts: Sequence[str], output: str, options: EmbedOptions, settings: Settings) -> SplitOperation[Any]:
+def embed(texts: Sequence[str], output: OutputType, options: EmbedOptions, settings: Settings) -> SplitOperation[Any]:
     """Embed texts, in several calls if they exceed a message. No texts have those of one text, without its row."""
     texts = [*text_input(texts).values]
     is_empty = not texts
@@ -217,7 +209,7 @@ def embed(texts: Sequence[str], output: str, options: EmbedOptions, settings: Se
 
 
 def embed_tokens(
-    tokens: Tokens | Sequence[Sequence[int]], output: str, options: EmbedOptions, settings: Settings
+    tokens: Tokens | Sequence[Sequence[int]], output: OutputType, options: EmbedOptions, settings: Settings
 ) -> SplitOperation[Any]:
     """Embed token ids, in several calls if they exceed a message. No texts are embedded as by `embed`."""
     ids, offsets = as_tokens(tokens)
@@ -281,7 +273,7 @@ def _joined(done: list[tuple[Any, Any]]) -> Any:
     return np.concatenate(parts)
 
 
-def stream_encoder(output: str, options: EmbedOptions) -> Callable[[int, Sequence[str]], pb.EmbedStreamRequest]:
+def stream_encoder(output: OutputType, options: EmbedOptions) -> Callable[[int, Sequence[str]], pb.EmbedStreamRequest]:
     """Return a function from the index and the texts of a batch to its message."""
     common = options_message(output, options)
 
@@ -346,7 +338,7 @@ def _best(done: list[tuple[Any, list[Ranked]]], top_n: int) -> list[Ranked]:
     ranked = [one for _, part in done for one in part]
     if len(done) > 1:
         ranked.sort(key=lambda one: -one.score)
-    return ranked[: top_n or None]
+    return ResultList(ranked[: top_n or None])
 
 
 def tokenize(texts: Sequence[str], model: str, settings: Settings) -> SplitOperation[Tokens]:
@@ -410,11 +402,13 @@ def _concatenated(done: list[tuple[Any, Tokens]]) -> Tokens:
 def list_models() -> Operation[list[Model]]:
     """List the loaded models."""
     return Operation(
-        EmbedService.LIST_MODELS, pb.ListModelsRequest(), lambda response: [model(one) for one in response.models]
+        EmbedService.LIST_MODELS,
+        pb.ListModelsRequest(),
+        lambda response: ResultList(model(one) for one in response.models),
     )
 
 
-def load_model(name: str, path: str, aliases: Sequence[str], precision: str) -> Operation[Model]:
+def load_model(name: str, path: str, aliases: Sequence[str], precision: Precision) -> Operation[Model]:
     """Load a model."""
     if isinstance(aliases, str):
         raise TypeError("aliases: expected a list of names, got str")
@@ -423,7 +417,7 @@ def load_model(name: str, path: str, aliases: Sequence[str], precision: str) -> 
         name=name,
         path=path,
         aliases=aliases,
-        precision=number("precision", pb.Precision, "PRECISION", precision),
+        precision=number("precision", pb.Precision, "PRECISION", Precision, precision),
     )
     return Operation(EmbedService.LOAD_MODEL, request, lambda response: model(response.model))
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _indexing
+from . import _html, _indexing
 from ._expression import Attribute, Expression, apply, describe, known_type, type_of
 from ._resident import ResidentTensor
-from ._tensor import Dtype, dtype_name, public_dtype
+from ._tensor import Dtype, Value, dtype_name, element_bytes, public_dtype
 from ._types import TensorType
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ IndexItem: TypeAlias = "int | slice | EllipsisType | LazyTensor | NDArray[Any] |
 Index: TypeAlias = "IndexItem | tuple[IndexItem, ...]"
 #: The device of tensors that are not resident.
 DEFAULT_DEVICE = "default"
+# How many elements of each dimension a notebook shows.
+_SHOWN_EXTENT = 6
 
 
 class LazyTensor:
@@ -54,6 +56,16 @@ class LazyTensor:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {describe(self._expression)}>"
 
+    def _repr_html_(self) -> str:
+        """Show the first elements if they are here, and nothing that would take a call."""
+        content = self._expression.content
+        if isinstance(content, Value):
+            first = Value(content.number, content.array[(slice(_SHOWN_EXTENT),) * content.array.ndim])
+            more = ", of which the first elements are shown" if first.array.shape != content.array.shape else ""
+            shown = np.array2string(first.numpy(), threshold=_SHOWN_EXTENT**3)
+            return _html.heading(f"{self!r}{more}") + _html.text(shown)
+        return _html.heading(f"{self!r}{'' if self.resident is not None else ', not computed'}")
+
     @property
     def shape(self) -> tuple[int, ...]:
         """Extent of each dimension, inferred without a call.
@@ -73,6 +85,16 @@ class LazyTensor:
     def size(self) -> int:
         """Number of elements, inferred as `shape` is."""
         return math.prod(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element, inferred as `shape` is."""
+        return element_bytes(self._type("itemsize").dtype)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements, inferred as `shape` is."""
+        return self.size * self.itemsize
 
     @property
     def dtype(self) -> np.dtype[Any] | Literal["bf16"]:
@@ -124,6 +146,18 @@ class LazyTensor:
         extents = shape[0] if len(shape) == 1 and isinstance(shape[0], Sequence) else shape
         return self._apply("reshape", shape=[operator.index(extent) for extent in extents])  # type: ignore[arg-type]
 
+    def flatten(self) -> Self:
+        """Return the same elements in one dimension."""
+        return self.reshape(-1)
+
+    ravel = flatten
+
+    def transpose(self, *axes: int | Sequence[int]) -> Self:
+        """Return the tensor with its dimensions in another order; without `axes` reversed, as in numpy."""
+        dims = axes[0] if len(axes) == 1 and isinstance(axes[0], Sequence) else axes
+        order = [operator.index(dim) for dim in dims] if dims else [*range(self.ndim)][::-1]  # type: ignore[arg-type]
+        return self._apply("permute", dims=order)
+
     def _view(self, index: Any) -> Self:
         """Return the tensor at an index of integers, slices, None and Ellipsis."""
         tensor, known = self, type_of(self._expression)
@@ -136,6 +170,26 @@ class LazyTensor:
 
     def _of(self, expression: Expression) -> Self:
         return type(self)(self._client, expression)
+
+
+def extent(known: TensorType | None) -> int:
+    """Return the extent of the first dimension of a type.
+
+    Raises:
+        TypeError: There is none, or it is not known.
+    """
+    if known is None:
+        raise TypeError("the length of a tensor of unknown shape is known once it is computed")
+    if not known.shape:
+        raise TypeError("a tensor without dimensions has no length, and cannot be iterated over")
+    return known.shape[0]
+
+
+def formatted(array: NDArray[Any], spec: str) -> str:
+    """Return the only element of an array in a format, such as ".3f"."""
+    if array.ndim:
+        raise TypeError(f"format {spec!r}: expected a tensor without dimensions, got one of shape {array.shape}")
+    return format(array.item(), spec)
 
 
 def is_array(operand: object) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from . import _html
 from ._call import Operation, Part, Settings, SplitOperation, parts_by_bytes
 from ._diagnostic import Diagnostic, received_diagnostic
 from ._errors import AccelerdError, from_item, malformed
@@ -75,6 +76,8 @@ TOKEN_KINDS: tuple[str, ...] = _lower_names(pb.TokenKind, "TOKEN_KIND_")
 VALUE_TAGS: tuple[str, ...] = _lower_names(pb.ValueTag, "VALUE_TAG_")
 #: `parent` of a row without a parent, and `aux` without a value.
 NO_ROW = (1 << 32) - 1
+# Characters of a node's source that a notebook shows.
+_MAX_SHOWN = 60
 
 
 class OutputNotRequestedError(ValueError):
@@ -148,6 +151,13 @@ class TokenColumns(NamedTuple):
     ends: NDArray[np.uint32]
 
 
+def _depth(parents: NDArray[np.uint32], row: int) -> int:
+    depth = 0
+    while (row := int(parents[row])) != NO_ROW:
+        depth += 1
+    return depth
+
+
 class Parsed(Generic[Root]):
     """Result of one source. Outputs that the call did not request raise `OutputNotRequestedError`."""
 
@@ -171,6 +181,28 @@ class Parsed(Generic[Root]):
     def __repr__(self) -> str:
         diagnostic = visible(f"line {self._result.diagnostic.line}: {self._result.diagnostic.message}")
         return f"Parsed({len(self.text)} bytes, {'valid' if self.is_valid else diagnostic})"
+
+    def _repr_html_(self) -> str:
+        if self.diagnostic is not None:
+            return _html.text(f"{self!r}\n{self.diagnostic}")
+        if "outline" in self._outputs:
+            rows = ([item.kind, item.qualified_name, item.line] for item in self.outline)
+            caption = f"{self!r}, {len(self.outline):,} functions, classes and imports"
+            return _html.table(caption, ["kind", "name", "line"], rows, len(self.outline))
+        return _html.text("\n".join([repr(self), *(self._shown_nodes() if "tree" in self._outputs else ())]))
+
+    def _shown_nodes(self) -> Iterator[str]:
+        """Iterate over the lines of the first nodes in the order of the source, indented by their depth."""
+        nodes = self.nodes
+        yield f"{len(nodes.kinds):,} nodes"
+        # Of nodes with the same range the outer one comes first.
+        order = np.lexsort((-nodes.ends.astype(np.int64), nodes.starts))[: 4 * _html.MAX_ROWS].tolist()
+        depths = {row: _depth(nodes.parents, row) for row in order}
+        order.sort(key=lambda row: (nodes.starts[row], -int(nodes.ends[row]), depths[row]))
+        for row in order[: _html.MAX_ROWS]:
+            depth = depths[row]
+            source = self.text[nodes.starts[row] : nodes.ends[row]].decode(errors="replace").partition("\n")[0]
+            yield f"{'  ' * depth}{NODE_KINDS[nodes.kinds[row]]}  {source[:_MAX_SHOWN]}"
 
     def __getstate__(self) -> dict[str, Any]:
         plain = {name: getattr(self, name) for name in ("text", "_outputs", "_mode", "_feature_version")}

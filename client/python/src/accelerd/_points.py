@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple, TypedDict, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypedDict, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ._call import Operation, Part, SplitOperation
+from ._choices import Fusion, Metric, Storage, number
 from ._embed import text_input
 from ._errors import malformed
-from ._message import check_encodable, is_among, message
+from ._html import ResultList
+from ._message import check_encodable, message
 from ._methods import SimilarityService
 from ._payload import (
     Id,
@@ -23,68 +25,21 @@ from ._payload import (
     read_payloads,
     value_message,
 )
+from ._point_results import Hit, HitList, Hits, Point, PointList, Points, SearchResult
 from ._proto import similarity_pb2 as pb
 from ._proto import tensor_pb2
 from ._results import CollectionInfo, Snapshot, collection, snapshot
-from ._similar import metric_number
 from ._tensor import encode, to_array, to_rows
 
 T = TypeVar("T")
+#: A filter: conditions by payload field, or a list of pairs of both, which may have a field several times.
+Where: TypeAlias = "Mapping[str, Any] | Sequence[tuple[str, Any]]"
 
-FUSIONS: dict[str, pb.Fusion] = {
-    "relative_score": pb.FUSION_RELATIVE_SCORE,
-    "reciprocal_rank": pb.FUSION_RECIPROCAL_RANK,
-}
 _DURABILITIES: dict[bool | None, pb.Durability] = {
     None: pb.DURABILITY_UNSPECIFIED,
     True: pb.DURABILITY_LOG,
     False: pb.DURABILITY_MEMORY,
 }
-STORAGES: dict[str, tensor_pb2.Dtype] = {
-    "": tensor_pb2.DTYPE_UNSPECIFIED,
-    "f32": tensor_pb2.DTYPE_F32,
-    "f16": tensor_pb2.DTYPE_F16,
-    "bf16": tensor_pb2.DTYPE_BF16,
-    "i8": tensor_pb2.DTYPE_I8,
-}
-
-
-class Hit(NamedTuple):
-    """A point that a search found."""
-
-    id: int | str
-    score: float
-    payload: dict[str, Value]
-
-
-class Hits(NamedTuple):
-    """The hits of all queries as columns. The hits of a query are best first."""
-
-    #: uint32 [queries + 1], the index of each query's first hit, followed by the number of hits.
-    offsets: NDArray[np.uint32]
-    ids: list[int | str]
-    #: float32 [hits].
-    scores: NDArray[np.float32]
-    #: The values of the hits by field, None where a hit has none.
-    payloads: dict[str, list[Value | None]]
-
-
-class Point(NamedTuple):
-    """A stored point."""
-
-    id: int | str
-    payload: dict[str, Value]
-    vector: NDArray[np.float32] | None
-
-
-class Points(NamedTuple):
-    """Stored points as columns."""
-
-    ids: list[int | str]
-    #: The values of the points by field, None where a point has none.
-    payloads: dict[str, list[Value | None]]
-    #: float32 [points, dimensions], if requested.
-    vectors: NDArray[np.float32] | None
 
 
 class Prompts(NamedTuple):
@@ -99,24 +54,22 @@ class Prompts(NamedTuple):
 def create(
     name: str,
     dimensions: int,
-    metric: str,
-    storage: str,
+    metric: Metric,
+    storage: Storage,
     model: str,
     prompts: Prompts,
     text_field: str,
     durable: bool | None,
 ) -> Operation[None]:
     """Create a collection."""
-    if not is_among(storage, STORAGES):
-        raise ValueError(f"storage: expected one of f32, f16, bf16, i8, got {storage!r}")
     if durable is not None and not isinstance(durable, (bool, np.bool_)):
         raise TypeError(f"durable: expected a bool or None, got {type(durable).__name__}")
     request = message(
         pb.CreateCollectionRequest,
         name=name,
         dimensions=dimensions,
-        metric=metric_number(metric),
-        storage=STORAGES[storage],
+        metric=number("metric", pb.Metric, "METRIC", Metric, metric),
+        storage=number("storage", tensor_pb2.Dtype, "DTYPE", Storage, storage),
         model=model,
         **prompts._asdict(),
         text_field=text_field,
@@ -132,7 +85,7 @@ def list_collections() -> Operation[list[CollectionInfo]]:
     return Operation(
         SimilarityService.LIST_COLLECTIONS,
         pb.ListCollectionsRequest(),
-        lambda response: [collection(one) for one in response.collections],
+        lambda response: ResultList(collection(one) for one in response.collections),
     )
 
 
@@ -215,25 +168,39 @@ def _is_double(value: Any) -> bool:
 
 
 def make_filter(
-    where: Mapping[str, Any] | None, where_not: Mapping[str, Any] | None, ids: Iterable[Id] | NDArray[Any] | None = None
+    where: Where | None, where_not: Where | None, ids: Iterable[Id] | NDArray[Any] | None = None
 ) -> pb.Filter | None:
     """Return the filter of conditions and ids; None if there are none. A list of no ids matches no point."""
-    for what, tests in (("where", where), ("where_not", where_not)):
-        if tests is not None and not isinstance(tests, Mapping):
-            raise TypeError(f"{what}: expected a dict of field to condition, got {type(tests).__name__}")
-    if not where and not where_not and ids is None:
+    must, must_not = _pairs("where", where), _pairs("where_not", where_not)
+    if not must and not must_not and ids is None:
         return None
     return pb.Filter(
         ids=None if ids is None else Ids(ids).unpacked(),
-        must=[_condition(f"where[{name!r}]", name, test) for name, test in (where or {}).items()],
-        must_not=[_condition(f"where_not[{name!r}]", name, test) for name, test in (where_not or {}).items()],
+        must=[_condition(f"where[{name!r}]", name, test) for name, test in must],
+        must_not=[_condition(f"where_not[{name!r}]", name, test) for name, test in must_not],
     )
 
 
-def conditions(where: Mapping[str, Any] | None, where_not: Mapping[str, Any] | None) -> dict[str, str]:
+def conditions(where: Where | None, where_not: Where | None) -> dict[str, str]:
     """Return the names of the conditions of a filter by their fields, for errors of the daemon."""
-    named = {f"filter.must[{at}]": f"where[{name!r}]" for at, name in enumerate(where or {})}
-    return named | {f"filter.must_not[{at}]": f"where_not[{name!r}]" for at, name in enumerate(where_not or {})}
+    return {
+        f"filter.{part}[{at}]": f"{what}[{name!r}]"
+        for part, what, tests in (("must", "where", where), ("must_not", "where_not", where_not))
+        for at, (name, _) in enumerate(_pairs(what, tests))
+    }
+
+
+def _pairs(what: str, tests: Any) -> Sequence[tuple[str, Any]]:
+    """Return the fields and conditions of an argument."""
+    if isinstance(tests, Mapping):
+        return [*tests.items()]
+    if tests is None or (
+        isinstance(tests, (list, tuple)) and all(isinstance(one, tuple) and len(one) == 2 for one in tests)
+    ):
+        return tests or ()
+    raise TypeError(
+        f"{what}: expected a dict of field to condition, or a list of pairs of these, got {type(tests).__name__}"
+    )
 
 
 class SearchOptions(TypedDict, total=False):
@@ -245,11 +212,11 @@ class SearchOptions(TypedDict, total=False):
     k: int
     offset: int
     threshold: float | None
-    where: Mapping[str, Any] | None
-    where_not: Mapping[str, Any] | None
+    where: Where | None
+    where_not: Where | None
     payload: bool
     hybrid: bool
-    fusion: str | None
+    fusion: Fusion | None
     text_weight: float | None
     prompt_name: str
     prompt: str | None
@@ -262,8 +229,6 @@ def _search_request(name: str, options: SearchOptions) -> pb.SearchRequest:
     fusion, text_weight, hybrid = options.get("fusion"), options.get("text_weight"), options.get("hybrid", False)
     if not hybrid and (fusion is not None or text_weight is not None):
         raise ValueError("fusion and text_weight require hybrid=True")
-    if fusion is not None and not is_among(fusion, FUSIONS):
-        raise ValueError(f"fusion: expected one of {', '.join(FUSIONS)}, got {fusion!r}")
     given = [what for what, one in (("texts", texts), ("vectors", vectors), ("ids", ids)) if one is not None]
     if len(given) != 1:
         raise ValueError(f"expected one of texts, vectors and ids, got {' and '.join(given) or 'none'}")
@@ -279,7 +244,7 @@ def _search_request(name: str, options: SearchOptions) -> pb.SearchRequest:
         filter=make_filter(options.get("where"), options.get("where_not")),
         include_payload=options.get("payload", True),
         hybrid=hybrid,
-        fusion=None if fusion is None else FUSIONS[fusion],
+        fusion=None if fusion is None else number("fusion", pb.Fusion, "FUSION", Fusion, fusion),
         text_weight=text_weight,
         prompt_name=options.get("prompt_name", ""),
         prompt=options.get("prompt"),
@@ -290,14 +255,14 @@ def _search_request(name: str, options: SearchOptions) -> pb.SearchRequest:
     return request
 
 
-def search(name: str, options: SearchOptions) -> Operation[list[list[Hit]]]:
+def search(name: str, options: SearchOptions) -> Operation[SearchResult]:
     """Search; the result is a list of hits per query."""
     return _search(name, options, _read_hits)
 
 
-def split_search(name: str, options: SearchOptions) -> SplitOperation[list[list[Hit]]]:
+def split_search(name: str, options: SearchOptions) -> SplitOperation[SearchResult]:
     """Search as `search` does, in several calls if the queries or their hits exceed a message."""
-    return _split(name, options, search, lambda done: [hits for _, found in done for hits in found])
+    return _split(name, options, search, lambda done: SearchResult(hits for _, found in done for hits in found))
 
 
 def split_search_columns(name: str, options: SearchOptions) -> SplitOperation[Hits]:
@@ -370,12 +335,12 @@ def _hit_columns(response: pb.SearchResponse) -> tuple[NDArray[np.uint32], list[
     return offsets, ids, scores
 
 
-def _read_hits(response: pb.SearchResponse) -> list[list[Hit]]:
+def _read_hits(response: pb.SearchResponse) -> SearchResult:
     offsets, ids, scores = _hit_columns(response)
     payloads = read_payloads(response.columns.payloads, len(ids))
     hits = list(map(Hit._make, zip(ids, scores.tolist(), payloads, strict=True)))
     bounds = offsets.tolist()
-    return [hits[start:stop] for start, stop in pairwise(bounds)]
+    return SearchResult(HitList(hits[start:stop]) for start, stop in pairwise(bounds))
 
 
 def _read_hit_columns(response: pb.SearchResponse) -> Hits:
@@ -383,7 +348,7 @@ def _read_hit_columns(response: pb.SearchResponse) -> Hits:
     return Hits(offsets, ids, scores, read_columns(response.columns.payloads, len(ids)))
 
 
-def get_points(name: str, ids: Iterable[Id] | NDArray[Any], vectors: bool) -> Operation[list[Point]]:
+def get_points(name: str, ids: Iterable[Id] | NDArray[Any], vectors: bool) -> Operation[PointList]:
     """Get points by id."""
     request = message(
         pb.GetPointsRequest,
@@ -402,8 +367,8 @@ class Scroll:
     def __init__(
         self,
         name: str,
-        where: Mapping[str, Any] | None,
-        where_not: Mapping[str, Any] | None,
+        where: Where | None,
+        where_not: Where | None,
         page_size: int,
         payload: bool,
         vectors: bool,
@@ -422,7 +387,7 @@ class Scroll:
         self._conditions = conditions(where, where_not)
         self.is_done = False
 
-    def next_points(self) -> Operation[list[Point]]:
+    def next_points(self) -> Operation[PointList]:
         """Return the call for the next page."""
         return self._page(lambda response: _read_points(response, self._has_vectors))
 
@@ -451,12 +416,12 @@ def _read_vectors(response: Any, has_vectors: bool, count: int) -> NDArray[np.fl
     return rows
 
 
-def _read_points(response: Any, has_vectors: bool) -> list[Point]:
+def _read_points(response: Any, has_vectors: bool) -> PointList:
     ids = read_ids(response.ids)
     rows = _read_vectors(response, has_vectors, len(ids))
     payloads = read_payloads(response.payload_columns, len(ids))
     vectors: Iterable[Any] = [None] * len(ids) if rows is None else rows
-    return list(map(Point._make, zip(ids, payloads, vectors, strict=True)))
+    return PointList(map(Point._make, zip(ids, payloads, vectors, strict=True)))
 
 
 def _read_point_columns(response: Any, has_vectors: bool) -> Points:
@@ -465,7 +430,7 @@ def _read_point_columns(response: Any, has_vectors: bool) -> Points:
     return Points(ids, payloads, _read_vectors(response, has_vectors, len(ids)))
 
 
-def count(name: str, where: Mapping[str, Any] | None, where_not: Mapping[str, Any] | None) -> Operation[int]:
+def count(name: str, where: Where | None, where_not: Where | None) -> Operation[int]:
     """Count points."""
     request = message(pb.CountPointsRequest, collection=name, filter=make_filter(where, where_not))
     named = conditions(where, where_not)
@@ -475,8 +440,8 @@ def count(name: str, where: Mapping[str, Any] | None, where_not: Mapping[str, An
 def delete_points(
     name: str,
     ids: Iterable[Id] | NDArray[Any] | None,
-    where: Mapping[str, Any] | None,
-    where_not: Mapping[str, Any] | None,
+    where: Where | None,
+    where_not: Where | None,
 ) -> Operation[int]:
     """Delete points."""
     request = message(pb.DeletePointsRequest, collection=name, filter=make_filter(where, where_not, ids))

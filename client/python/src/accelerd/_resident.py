@@ -13,6 +13,7 @@ from google.protobuf.duration_pb2 import Duration
 from . import _message
 from ._call import Operation, Settings
 from ._errors import malformed
+from ._html import ResultList, Shown
 from ._methods import TensorService
 from ._proto import tensor_pb2 as pb
 from ._tensor import NUMPY_DTYPES, Value, dtype_name, dtype_number
@@ -26,7 +27,7 @@ CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
-class ResidentTensor:
+class ResidentTensor(Shown):
     """A tensor in the memory of a device of the daemon."""
 
     #: Names it in calls of its principal.
@@ -152,7 +153,7 @@ def list_tensors() -> Operation[list[ResidentTensor]]:
     return Operation(
         TensorService.LIST_TENSORS,
         pb.ListTensorsRequest(),
-        lambda found: [ResidentTensor.received(one) for one in found.tensors],
+        lambda found: ResultList(ResidentTensor.received(one) for one in found.tensors),
     )
 
 

@@ -11,6 +11,9 @@ from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hint
 import numpy as np
 from numpy.typing import NDArray
 
+from . import _html
+from ._choices import DeviceKind, DeviceState, Metric, Pooling, Precision, Storage
+from ._html import ResultList, Shown
 from ._proto import device_pb2, embed_pb2, similarity_pb2
 from ._times import to_datetime, to_timedelta
 
@@ -37,6 +40,13 @@ class Similar(NamedTuple):
     #: float32 [queries, k]; NaN where the index is -1.
     scores: NDArray[np.float32]
 
+    def _repr_html_(self) -> str:
+        queries, k = self.indices.shape
+        pairs = ((query, rank) for query in range(queries) for rank in range(k))
+        rows = ([query, rank, self.indices[query, rank].item(), self.scores[query, rank]] for query, rank in pairs)
+        caption = f"{k:,} nearest rows of {queries:,} queries"
+        return _html.table(caption, ["query", "rank", "row", "score"], rows, queries * k)
+
 
 class Clusters(NamedTuple):
     """Result of k-means."""
@@ -53,9 +63,19 @@ class Clusters(NamedTuple):
     #: Id of each row, if the rows are those of a collection.
     ids: list[int | str]
 
+    def _repr_html_(self) -> str:
+        sizes = np.bincount(self.assignments, minlength=len(self.centers))
+        rows = ([at, size, center] for at, (size, center) in enumerate(zip(sizes.tolist(), self.centers, strict=True)))
+        done = "converged" if self.converged else "did not converge"
+        caption = (
+            f"{len(self.centers):,} clusters of {len(self.assignments):,} rows, inertia {self.inertia:.6g}, "
+            f"{done} in {self.iterations} iterations"
+        )
+        return _html.table(caption, ["cluster", "rows", "center"], rows, len(self.centers))
+
 
 @dataclass(frozen=True)
-class Model:
+class Model(Shown):
     """A loaded model."""
 
     name: str
@@ -74,29 +94,27 @@ class Model:
     #: Maximum tokens of an input, and the default of `embed(max_tokens=...)`; 0 means unlimited.
     max_tokens: int
     default_max_tokens: int
-    #: cls, mean, max, last, weighted_mean or none; empty if unspecified.
-    pooling: str
+    #: Empty if unspecified.
+    pooling: Pooling
     normalize: bool
     prompt_names: tuple[str, ...]
     #: Whether it accepts texts as well as token ids.
     accepts_text: bool
     #: Whether it is a cross-encoder, for `rerank`.
     cross_encoder: bool
-    #: bf16, f16 or f32, on a GPU and on the CPU.
-    precision: str
-    cpu_precision: str
+    #: On a GPU and on the CPU.
+    precision: Precision
+    cpu_precision: Precision
 
 
 @dataclass(frozen=True)
-class CollectionInfo:
+class CollectionInfo(Shown):
     """Configuration and size of a collection."""
 
     name: str
     dimensions: int
-    #: cosine, dot or squared_l2.
-    metric: str
-    #: f32, f16, bf16 or i8.
-    storage: str
+    metric: Metric
+    storage: Storage
     #: The model that embeds its texts, and the payload field of its full-text index; empty if there is none.
     model: str
     text_field: str
@@ -128,7 +146,7 @@ class CollectionInfo:
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class Snapshot(Shown):
     """A snapshot in an object store."""
 
     #: URL, for `restore_collection`.
@@ -152,17 +170,15 @@ class MemoryPool:
 
 
 @dataclass(frozen=True)
-class Device:
+class Device(Shown):
     """A device of the daemon."""
 
     #: `cpu`, `cuda:0`, ...
     name: str
-    #: cpu or cuda.
-    kind: str
+    kind: DeviceKind
     product: str
     compute_capability: str
-    #: ready or lost.
-    state: str
+    state: DeviceState
     #: Streaming multiprocessors of a GPU, or threads of the CPU worker pool.
     compute_unit_count: int
     memory_bytes: int
@@ -267,6 +283,12 @@ class Stats:
     draining: bool
     memory: tuple[MemoryPlace, ...]
     cpu_fallbacks: tuple[CpuFallback, ...]
+
+    def _repr_html_(self) -> str:
+        state = ", draining" if self.draining else ""
+        heading = _html.heading(f"accelerd {self.version}, up for {self.uptime}{state}")
+        tables = (self.devices, self.lanes, self.kernels, self.memory)
+        return heading + "".join(ResultList[Any](one)._repr_html_() for one in tables if one)
 
 
 def model(message: embed_pb2.Model) -> Model:

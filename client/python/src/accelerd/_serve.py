@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ._blocking_client import Client
 from ._call import DEFAULT_TIMEOUT
@@ -71,7 +71,7 @@ def serve(
     *,
     models: Sequence[str | os.PathLike[str]] = (),
     data_dir: str | os.PathLike[str] | None = None,
-    backend: str = "auto",
+    backend: Literal["auto", "cpu", "cuda"] = "auto",
     settings: Mapping[str, Setting] | None = None,
     log_level: str = "info",
     start_timeout: float = _START_TIMEOUT,

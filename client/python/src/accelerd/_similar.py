@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ._call import Operation, Part, Settings, SplitOperation
+from ._choices import Metric, number
 from ._errors import too_large
-from ._message import is_among, message
+from ._message import message
 from ._methods import SimilarityService
 from ._payload import read_ids
 from ._proto import similarity_pb2 as pb
@@ -19,22 +20,10 @@ from ._results import Clusters, Similar
 from ._tensor import encode, to_array, to_rows
 from ._wire import Chunk, field, size
 
-METRICS: dict[str, pb.Metric] = {
-    "cosine": pb.METRIC_COSINE,
-    "dot": pb.METRIC_DOT,
-    "squared_l2": pb.METRIC_SQUARED_L2,
-}
 # Bytes for the other fields of a message.
 _RESERVED = 1024
 # An index and a score.
 _RESULT_BYTES = 8
-
-
-def metric_number(metric: str) -> pb.Metric:
-    """Return the enum value of a metric."""
-    if not is_among(metric, METRICS):
-        raise ValueError(f"metric: expected one of {', '.join(METRICS)}, got {metric!r}")
-    return METRICS[metric]
 
 
 class Block:
@@ -53,12 +42,12 @@ class Block:
 
 
 def find_similar(
-    queries: ArrayLike, corpus: ArrayLike, k: int, metric: str, threshold: float | None, settings: Settings
+    queries: ArrayLike, corpus: ArrayLike, k: int, metric: Metric, threshold: float | None, settings: Settings
 ) -> SplitOperation[Similar]:
     """Find the nearest rows, in several calls if they exceed a message. The results are merged exactly."""
     message(pb.FindSimilarRequest, {"score_threshold": "threshold"}, k=k, score_threshold=threshold)
     asked, rows = to_rows(queries, "queries"), to_rows(corpus, "corpus")
-    number = metric_number(metric)
+    metric_number = number("metric", pb.Metric, "METRIC", Metric, metric)
     if not len(rows):
         raise ValueError("corpus: expected at least one row, got none")
     blocks = _blocks(asked, rows, k, settings.max_message_bytes - _RESERVED)
@@ -73,7 +62,7 @@ def find_similar(
         options = message(
             pb.FindSimilarRequest,
             {"score_threshold": "threshold"},
-            metric=number,
+            metric=metric_number,
             # The daemon rejects a k above the rows of the whole corpus.
             k=k if len(held) == len(rows) else min(k, len(held)),
             score_threshold=threshold,

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ._dlpack import host_array, refuse_masked
 from ._errors import malformed
+from ._optional import optional_module
 from ._proto import tensor_pb2 as pb
 from ._types import TensorType
 from ._wire import Chunk, field
@@ -50,6 +51,8 @@ def to_rows(rows: ArrayLike, what: str = "vectors") -> NDArray[np.float32]:
         given = np.asarray(rows)
     except ValueError as wrong:
         raise ValueError(f"{what}: expected rows of numbers of equal length, got {got}: {wrong}") from None
+    if given.dtype.name == _BFLOAT16:
+        given = given.astype(np.float32)
     if given.dtype.kind not in "fiub":
         raise ValueError(f"{what}: expected rows of numbers, got {got} of {given.dtype}")
     array = np.ascontiguousarray(given, dtype="<f4")
@@ -72,14 +75,27 @@ def dtype_number(dtype: Dtype, what: str = "dtype") -> pb.Dtype:
         found = None if dtype is None else np.dtype(dtype)
     except TypeError:
         found = None
+    if found is not None and found.name == _BFLOAT16:
+        return pb.DTYPE_BF16
     if found is None or (found.kind, found.itemsize) not in _BY_KIND:
         raise TypeError(f"{what}: expected one of {', '.join(_BY_NAME)}, got {dtype if found is None else found}")
     return _BY_KIND[found.kind, found.itemsize]
 
 
+def is_bfloat16(dtype: Dtype) -> bool:
+    """Whether an element type is bfloat16."""
+    name = dtype if isinstance(dtype, str) else getattr(dtype, "name", getattr(dtype, "__name__", ""))
+    return name in ("bf16", _BFLOAT16)
+
+
 def dtype_name(dtype: Dtype, what: str = "dtype") -> str:
     """Return the name of an element type, such as "f32"."""
     return _NAMES[dtype_number(dtype, what)]
+
+
+def element_bytes(name: str) -> int:
+    """Return the bytes of an element of a type of a name."""
+    return NUMPY_DTYPES[_BY_NAME[name]].itemsize
 
 
 def public_dtype(name: str) -> np.dtype[Any] | Literal["bf16"]:
@@ -139,10 +155,16 @@ class Value:
         """Serialize as a Tensor. The last chunk is a view of the elements."""
         return encode(self.array, self.number)
 
-    def numpy(self) -> NDArray[Any]:
-        """Return a read-only array; bfloat16, which numpy lacks, becomes float32."""
+    def numpy(self, bfloat16: bool = False) -> NDArray[Any]:
+        """Return a read-only array. Elements of bfloat16 become float32, or with `bfloat16` stay those of ml_dtypes.
+
+        Raises:
+            MissingPackageError: ml_dtypes, which gives numpy bfloat16, is asked for and not installed.
+        """
         array = self.array.view()
-        if self.number == pb.DTYPE_BF16:
+        if self.number == pb.DTYPE_BF16 and bfloat16:
+            array = array.view(optional_module("ml_dtypes", "bfloat16", "bfloat16").bfloat16)
+        elif self.number == pb.DTYPE_BF16:
             array = np.asarray(array.astype(np.uint32) << 16).view(np.float32)
         elif self.number == pb.DTYPE_BOOL:
             # Any byte but 0 is true on the wire; numpy needs 1.

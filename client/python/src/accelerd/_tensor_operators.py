@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
@@ -67,9 +67,6 @@ class TensorOperators(LazyTensor):
 
     # numpy's operators leave the operation to this class: `array @ tensor` is a tensor.
     __array_ufunc__: ClassVar[None] = None
-    # Without these, Python would count up indices until one is out of range, which only the daemon knows.
-    __iter__: ClassVar[None] = None
-    __contains__: ClassVar[None] = None
     __hash__: ClassVar[None]  # type: ignore[assignment]
 
     def __array_namespace__(self, *, api_version: str | None = None) -> ArrayApi[Self]:
@@ -87,6 +84,15 @@ class TensorOperators(LazyTensor):
     std = _Reduction()
     sum = _Reduction()
     var = _Reduction()
+
+    def clip(self, min: Operand | None = None, max: Operand | None = None) -> Self:
+        """Return the elements within bounds."""
+        return ArrayApi.of(self._client).clip(self, min, max)  # type: ignore[no-any-return]
+
+    def squeeze(self, axis: int | Sequence[int] | None = None) -> Self:
+        """Return the tensor without dimensions of extent 1: these, or all."""
+        chosen = [at for at, extent in enumerate(self.shape) if extent == 1] if axis is None else axis
+        return ArrayApi.of(self._client).squeeze(self, axis=chosen)  # type: ignore[no-any-return]
 
     def __getitem__(self, index: Index) -> Self:
         if _indexing.has_arrays(index):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from . import _html
 from ._call import Operation, Settings
+from ._choices import MismatchKind, OutputVerdict
 from ._errors import malformed, too_large
 from ._lazy import LazyTensor
 from ._message import by_name, choice, message
@@ -113,8 +115,7 @@ class ElementMismatch:
     """A pair of elements that fails."""
 
     index: tuple[int, ...]
-    #: Why it fails: "tolerance", "nan", "infinity" or "zero_sign".
-    kind: str
+    kind: MismatchKind
     #: The elements; an integer of 64 bits is rounded, but not its bits.
     actual: float
     expected: float
@@ -130,8 +131,7 @@ class OutputReport:
     """How an output compares with the expected one. Errors are those of all finite numbers that differ."""
 
     name: str
-    #: "passed", "mismatch", "shape_mismatch" or "dtype_mismatch".
-    verdict: str
+    verdict: OutputVerdict
     actual_shape: tuple[int, ...]
     expected_shape: tuple[int, ...]
     #: Names of the element types, such as "f32".
@@ -211,6 +211,22 @@ class OutputReport:
         return lines
 
 
+def output_table(outputs: Sequence[OutputReport]) -> str:
+    """Return a table of HTML with a row for each output."""
+    names = ("output", "verdict", "failed", "elements", "largest absolute", "relative", "ULP")
+    rows = (
+        [
+            *(one.name, one.verdict, one.failed, one.elements),
+            *(
+                None if largest is None else largest.value
+                for largest in (one.largest_absolute, one.largest_relative, one.largest_ulps)
+            ),
+        ]
+        for one in outputs
+    )
+    return _html.table(f"{len(outputs):,} outputs", names, rows, len(outputs))
+
+
 @dataclass(frozen=True, repr=False)
 class ComparisonReport:
     """Comparisons of outputs. It is true if all pass."""
@@ -227,6 +243,14 @@ class ComparisonReport:
         if found is None:
             raise KeyError(name)
         return found
+
+    def _repr_html_(self) -> str:
+        failed = [output for output in self.outputs if not output.passed]
+        verdict = "✓ all" if self.passed else f"✗ {len(failed):,} of"
+        heading = _html.heading(f"{verdict} {len(self.outputs):,} outputs {'pass' if self.passed else 'fail'}")
+        # The text of the first output that fails; the table has the others.
+        shown = "".join(_html.text(repr(output)) for output in failed[:1])
+        return heading + output_table(failed or self.outputs) + shown
 
     def __repr__(self) -> str:
         shown = [output for output in self.outputs if not output.passed] or list(self.outputs)
@@ -339,7 +363,7 @@ def _mismatch(one: pb.Mismatch, shape: tuple[int, ...]) -> ElementMismatch:
     )
 
 
-def _name(enum: Any, number: int, prefix: str) -> str:
+def _name(enum: Any, number: int, prefix: str) -> Any:
     name: str = enum.Name(number) if number in enum.values() else f"{prefix}UNKNOWN"
     return name.removeprefix(prefix).lower()
 

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from . import _html
 from ._proto import kernel_pb2, tensor_pb2
 from ._proto import verify_pb2 as pb
 from ._tensor import NUMPY_DTYPES, Value
-from ._verify import OutputReport, received_output
+from ._verify import OutputReport, output_table, received_output
 from ._visible import visible
 
 _OK = "ok"
@@ -185,6 +186,11 @@ class VerifyReport:
 
     def __repr__(self) -> str:
         return "\n".join(map(visible, self._lines()))
+
+    def _repr_html_(self) -> str:
+        heading = _html.heading(f"{'✓' if self.passed else '✗'} {visible(self._lines()[0])}")
+        shown = "" if self.passed else _html.text("\n".join(map(visible, self._lines()[2:])))
+        return heading + output_table(self.outputs) + shown
 
     def check(self) -> None:
         """Raise an AssertionError with the report unless all cases pass."""

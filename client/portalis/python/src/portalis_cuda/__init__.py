@@ -4,6 +4,7 @@
 from portalis_cuda import CUDAASTParser
 
 result = CUDAASTParser().parse("def double(n): return 2 * n")
+print(result.success)  # True
 ```
 """
 
