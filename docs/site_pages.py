@@ -31,6 +31,7 @@ PAGES = {
     "client/portalis/python/README.md": "project/portalis-python.md",
     "client/portalis/rust/README.md": "project/portalis-rust.md",
     "client/python/README.md": "project/client-python.md",
+    "client/typescript/README.md": "project/client-typescript.md",
     "helm/accelerd/README.md": "project/helm.md",
 }
 #: Pages of Python modules: their public names.

@@ -1,0 +1,31 @@
+// What both entries of the package export.
+
+export type { Outcome } from "./batches.js";
+export type { CallOptions } from "./caller.js";
+export type { ClientOptions } from "./client.js";
+export { Collection } from "./collection.js";
+export type { Hit, Point, Queries, ReadOptions, ScrollOptions, SearchOptions } from "./collection.js";
+export type * from "./embed.js";
+export { AccelerdError } from "./errors.js";
+export type { FieldViolation, Resource, StatusCode } from "./errors.js";
+export { Graph, GraphValue } from "./graph.js";
+export type { Attribute, ExecuteOptions, KeepOptions, ResidentTensor } from "./graph.js";
+export { KernelFault } from "./kernel.js";
+export type { Argument, CompileOptions, Launched, LaunchOptions, Program, TranslateOptions } from "./kernel.js";
+export { NO_ROW, Parsed } from "./parse.js";
+export type * from "./parse.js";
+export type { Filter, Id, Ids, Payload, Range, Value, Where } from "./payload.js";
+export type { Batches } from "./resume.js";
+export type * from "./similarity.js";
+export type { Stub } from "./stub.js";
+export { Tensor } from "./tensor.js";
+export type { Arrays, Dtype, ElementArray, Nested, Rows } from "./tensor.js";
+export type { Points, Prompts, UpsertOptions, UpsertStep } from "./upsert.js";
+export type * from "./verify.js";
+export { DeviceService } from "./generated/accelerd/v1/device_pb.js";
+export { EmbedService } from "./generated/accelerd/v1/embed_pb.js";
+export { KernelService } from "./generated/accelerd/v1/kernel_pb.js";
+export { NodeField, NodeKind, Operator, ParseService, TokenKind, ValueTag } from "./generated/accelerd/v1/parse_pb.js";
+export { SimilarityService } from "./generated/accelerd/v1/similarity_pb.js";
+export { TensorService } from "./generated/accelerd/v1/tensor_pb.js";
+export { VerifyService } from "./generated/accelerd/v1/verify_pb.js";
