@@ -1,7 +1,7 @@
 # Recipes of the project. `bash tests/run RECIPE` installs the tools and runs one.
 
 # Runs everything that continuous integration checks.
-ci: check test loom python translations objects http oip browser monitoring fleet deploy
+ci: check test loom python golden translations objects http oip browser monitoring fleet deploy
 
 # Checks formatting, lints, spelling, retired names, documentation, and the licences and sources of dependencies.
 check:
@@ -71,6 +71,10 @@ fleet: build
 python: build
     ACCELERD_BIN="$(realpath "${CARGO_TARGET_DIR:-target}")/debug/accelerd" PYTHONPATH=tests python3 -m pytest --quiet -p summary --numprocesses auto client/python
     PYTHONPATH=tests python3 -m pytest --quiet -p summary --numprocesses auto tests/conformance
+
+# Makes the same calls with the clients of all languages, and compares their answers; installs what the languages need.
+golden: build
+    ACCELERD_BIN="$(realpath "${CARGO_TARGET_DIR:-target}")/debug/accelerd" PYTHONPATH=tests:client/python/src:client/python/tests python3 -m pytest --quiet -p summary tests/golden
 
 # Verifies translations of Python functions to Rust and WebAssembly, and finds the planted errors.
 translations: build

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -41,3 +43,26 @@ def test_calls_survive_a_restart_of_the_daemon(daemon: Daemon) -> None:
         assert [call.result(timeout=60) for call in streams] == [[1.0, 2.0], True]
         for call in waiting:
             np.testing.assert_array_equal(call.result(timeout=60), before)
+
+
+#: Has no other client or thread, so that nothing but its waiting call makes gRPC connect.
+CHILD = """
+import sys
+from accelerd import Client, UnavailableError
+with Client(sys.argv[1]) as client:
+    try:
+        client.models(timeout=0.3)
+    except UnavailableError:
+        print("unavailable", flush=True)
+    print(len(client.models(timeout=50)), flush=True)
+"""
+
+
+def test_a_process_that_calls_before_the_daemon_starts_is_answered(daemon: Daemon) -> None:
+    assert daemon.terminate() == 0
+    with subprocess.Popen([sys.executable, "-c", CHILD, daemon.target], stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "unavailable\n"
+        daemon.start()
+        assert int(child.stdout.readline()) > 0
+    assert child.returncode == 0

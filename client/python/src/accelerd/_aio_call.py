@@ -11,7 +11,7 @@ import grpc.aio
 from google.protobuf.message import Message
 
 from . import _timing
-from ._aio_runtime import STREAM_ERRORS, Batches, Input, call_unary, numbered, sleep
+from ._aio_runtime import STREAM_ERRORS, Batches, Input, call_unary, numbered, pause
 from ._call import Connections, Method, Operation, Settings, SplitOperation, in_time
 from ._errors import AccelerdError, MessageTooLargeError, malformed, with_progress
 from ._resume import SentMessages, StreamProgress
@@ -52,7 +52,11 @@ class AsyncCaller:
             else:
                 _timing.record(method.name, now() - start, await call.initial_metadata())
                 return operation.decode(response)
-            await sleep(attempts.wait(problem))
+            await self.pause(attempts.wait(problem))
+
+    async def pause(self, seconds: float) -> None:
+        """Wait before another attempt, at most until there is a connection again."""
+        await pause(seconds, self._connections.unconnected())
 
     def attempts(self, method: Method, deadline: float) -> Attempts:
         """Return the attempts of a call."""
@@ -137,7 +141,7 @@ class AsyncCaller:
                 if has_response:
                     raise
                 wait = attempts.wait(problem)
-            await sleep(wait)
+            await self.pause(wait)
 
     async def continued_stream(
         self, method: Method, progress: StreamProgress, timeout: float | None
@@ -167,7 +171,7 @@ class AsyncCaller:
             else:
                 # Responses that were there before took the place of some that are missing.
                 continue
-            await sleep(wait)
+            await self.pause(wait)
 
     async def resumed_stream(
         self, method: Method, requests: Batches[Message | bytes], timeout: float | None, *, is_ordered: bool = False
@@ -196,7 +200,7 @@ class AsyncCaller:
                     if outgoing.has_failed:
                         raise
                     wait = attempts.wait(problem)
-                await sleep(wait)
+                await self.pause(wait)
         finally:
             await incoming.close()
 

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _points, _upsert
 from ._aio_call import AsyncCaller
-from ._aio_runtime import Batches, numbered, sleep
+from ._aio_runtime import Batches, numbered
 from ._errors import AccelerdError, MessageTooLargeError, malformed, seconds_needed
 from ._methods import SimilarityService
 from ._payload import Id, Payloads
@@ -103,7 +103,7 @@ class AsyncCollection:
                 if not split.is_done:
                     raise malformed("the stream ended before its last step")
             except AccelerdError as problem:
-                await sleep(split.on_error(problem))
+                await self._caller.pause(split.on_error(problem))
         return split.inserted
 
     async def upsert_many(self, steps: Batches[UpsertStep], *, timeout: float | None = None) -> AsyncIterator[int]:

@@ -16,7 +16,10 @@ Batches: TypeAlias = "Iterable[T] | AsyncIterable[T]"
 #: What the responses of a failed stream raise. gRPC cancels a call whose request iterator raised.
 STREAM_ERRORS = (grpc.RpcError, asyncio.CancelledError)
 
-sleep = asyncio.sleep
+
+async def pause(seconds: float, unconnected: list[Any]) -> None:
+    """Wait. gRPC connects meanwhile, on a thread of its own."""
+    await asyncio.sleep(seconds)
 
 
 async def call_unary(send: Any, request: Any, timeout: float | None, metadata: Any) -> tuple[Any, Any]:

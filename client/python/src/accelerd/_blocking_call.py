@@ -11,7 +11,7 @@ import grpc
 from google.protobuf.message import Message
 
 from . import _timing
-from ._blocking_runtime import STREAM_ERRORS, Input, call_unary, numbered, sleep
+from ._blocking_runtime import STREAM_ERRORS, Input, call_unary, numbered, pause
 from ._call import Connections, Method, Operation, Settings, SplitOperation, in_time
 from ._errors import AccelerdError, MessageTooLargeError, malformed, with_progress
 from ._resume import SentMessages, StreamProgress
@@ -52,7 +52,11 @@ class Caller:
             else:
                 _timing.record(method.name, now() - start, call.initial_metadata())
                 return operation.decode(response)
-            sleep(attempts.wait(problem))
+            self.pause(attempts.wait(problem))
+
+    def pause(self, seconds: float) -> None:
+        """Wait before another attempt, at most until there is a connection again."""
+        pause(seconds, self._connections.unconnected())
 
     def attempts(self, method: Method, deadline: float) -> Attempts:
         """Return the attempts of a call."""
@@ -133,7 +137,7 @@ class Caller:
                 if has_response:
                     raise
                 wait = attempts.wait(problem)
-            sleep(wait)
+            self.pause(wait)
 
     def continued_stream(self, method: Method, progress: StreamProgress, timeout: float | None) -> Iterator[Any]:
         """Iterate over the responses of a stream that another call continues after a lost connection or a drain.
@@ -161,7 +165,7 @@ class Caller:
             else:
                 # Responses that were there before took the place of some that are missing.
                 continue
-            sleep(wait)
+            self.pause(wait)
 
     def resumed_stream(
         self, method: Method, requests: Iterable[Message | bytes], timeout: float | None, *, is_ordered: bool = False
@@ -190,7 +194,7 @@ class Caller:
                     if outgoing.has_failed:
                         raise
                     wait = attempts.wait(problem)
-                sleep(wait)
+                self.pause(wait)
         finally:
             incoming.close()
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _points, _upsert
 from ._blocking_call import Caller
-from ._blocking_runtime import numbered, sleep
+from ._blocking_runtime import numbered
 from ._errors import AccelerdError, MessageTooLargeError, malformed, seconds_needed
 from ._methods import SimilarityService
 from ._payload import Id, Payloads
@@ -104,7 +104,7 @@ class Collection:
                 if not split.is_done:
                     raise malformed("the stream ended before its last step")
             except AccelerdError as problem:
-                sleep(split.on_error(problem))
+                self._caller.pause(split.on_error(problem))
         return split.inserted
 
     def upsert_many(self, steps: Iterable[UpsertStep], *, timeout: float | None = None) -> Iterator[int]:

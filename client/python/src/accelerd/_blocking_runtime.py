@@ -14,9 +14,30 @@ T = TypeVar("T")
 #: What the responses of a failed stream raise.
 STREAM_ERRORS = (grpc.RpcError,)
 
-sleep = time.sleep
 numbered = enumerate
 mapped = map
+
+
+def pause(seconds: float, unconnected: list[Any]) -> None:
+    """Wait, at most until one of the channels is connected.
+
+    gRPC makes progress with a connection only while a thread waits for an event of its channel. The calls of a channel
+    without a connection fail before they wait.
+    """
+    if not unconnected:
+        time.sleep(seconds)
+        return
+    is_connected = threading.Event()
+
+    def changed(state: grpc.ChannelConnectivity) -> None:
+        if state is grpc.ChannelConnectivity.READY:
+            is_connected.set()
+
+    for channel in unconnected:
+        channel.subscribe(changed, try_to_connect=True)
+    is_connected.wait(seconds)
+    for channel in unconnected:
+        channel.unsubscribe(changed)
 
 
 class Input(Generic[T]):

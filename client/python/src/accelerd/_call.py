@@ -288,6 +288,10 @@ class Connections:
         if turn is not None:
             self._rests_until[turn] = now() + _REST
 
+    def unconnected(self) -> list[Any]:
+        """Return the channels that rest."""
+        return [channel for turn, channel in enumerate(self._channels) if self._rests_until.get(turn, 0.0) > now()]
+
     def _opened(self) -> list[Any]:
         if self._is_closed:
             raise ValueError("the client is closed")
