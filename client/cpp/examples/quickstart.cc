@@ -10,7 +10,8 @@ int main(int argc, char** argv) {
     builtin.model = "builtin";
     const auto code = client.create_collection("quickstart", builtin);
     code.upsert({{1, 2}, accelerd::Texts{"open a socket", "compress a file"}, {{{"path", "net.py"}}, {{"path", "pack.py"}}}});
-    for (const auto& hit : code.search(accelerd::Texts{"tcp connection"}).front()) {
+    const auto results = code.search(accelerd::Texts{"tcp connection"});
+    for (const auto& hit : results.front()) {
       std::cout << hit.score << ' ' << hit.payload.at("path").text() << '\n';
     }
     client.delete_collection("quickstart");

@@ -72,7 +72,8 @@ void Caller::wait(Attempts& attempts, const Error& error, Channel& channel, cons
   if (is_not_sent(error)) channel.rest(now);
   const std::optional<Duration> wait = attempts.wait(error, now, random_share());
   if (!wait) throw error;
-  if (!cancellation.sleep_for(*wait)) throw Error(StatusCode::CANCELLED, "the caller cancelled the call; the last error was " + error.message());
+  if (!cancellation.sleep_for(*wait))
+    throw Error(StatusCode::CANCELLED, "the caller cancelled the call; the last error was " + error.message());
 }
 
 void Caller::run(const CallOptions& options, bool is_idempotent, const Attempt& attempt) {

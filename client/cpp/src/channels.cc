@@ -56,8 +56,8 @@ std::vector<std::unique_ptr<Channel>> open_channels(const Target& target, const 
   std::vector<std::unique_ptr<Channel>> channels;
   for (int i = 0; i < options.connections; ++i) {
     for (const auto& address : target.addresses) {
-      channels.push_back(std::make_unique<Channel>(
-          grpc::CreateCustomChannel(address, credentials(target), arguments(address, target, options))));
+      channels.push_back(
+          std::make_unique<Channel>(grpc::CreateCustomChannel(address, credentials(target), arguments(address, target, options))));
     }
   }
   return channels;

@@ -4,8 +4,7 @@
 
 namespace accelerd {
 
-Client::Client(const std::string& target, ClientOptions options)
-    : caller_(std::make_shared<detail::Caller>(target, std::move(options))) {}
+Client::Client(const std::string& target, ClientOptions options) : caller_(std::make_shared<detail::Caller>(target, std::move(options))) {}
 
 void Client::prepare(grpc::ClientContext& context, const CallOptions& options) const {
   caller_->prepare(context, options, caller_->deadline(options, caller_->options().timeout));

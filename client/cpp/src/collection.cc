@@ -153,7 +153,9 @@ std::uint64_t Collection::count(const FilterOptions& options) const {
   return detail::call(*caller_, &Stub::CountPoints, request, options).point_count();
 }
 
-std::uint64_t Collection::delete_points(const Ids& ids, const CallOptions& options) const { return delete_points(Filter().ids(ids), options); }
+std::uint64_t Collection::delete_points(const Ids& ids, const CallOptions& options) const {
+  return delete_points(Filter().ids(ids), options);
+}
 
 std::uint64_t Collection::delete_points(const Filter& filter, const CallOptions& options) const {
   v1::DeletePointsRequest request;

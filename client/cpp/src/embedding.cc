@@ -60,7 +60,8 @@ Stream<EmbedOutcome> Client::embed_stream(Input<Texts> batches, const EmbedOptio
     return request;
   };
   auto resumed = std::make_unique<Resumed>(caller_, start, std::move(next), detail::StreamSettings{options, true, false, max_in_flight});
-  return Stream<EmbedOutcome>(std::make_unique<detail::MappedStream<v1::EmbedStreamResponse, EmbedOutcome>>(std::move(resumed), outcome_of));
+  return Stream<EmbedOutcome>(
+      std::make_unique<detail::MappedStream<v1::EmbedStreamResponse, EmbedOutcome>>(std::move(resumed), outcome_of));
 }
 
 std::vector<RankedDocument> Client::rerank(const std::string& model, const std::string& query, Texts documents,

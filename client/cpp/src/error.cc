@@ -2,16 +2,20 @@
 
 #include <accelerd/client/error_details.pb.h>
 
+#include <algorithm>
 #include <array>
+
+#include "accelerd/detail/conversions.h"
 
 namespace accelerd {
 
 namespace {
 
 constexpr std::array names = {
-    "OK",           "CANCELLED",       "UNKNOWN",          "INVALID_ARGUMENT",    "DEADLINE_EXCEEDED",   "NOT_FOUND",
-    "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED",             "OUT_OF_RANGE",
-    "UNIMPLEMENTED", "INTERNAL",        "UNAVAILABLE",      "DATA_LOSS",           "UNAUTHENTICATED",
+    "OK",        "CANCELLED",       "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
+    "NOT_FOUND", "ALREADY_EXISTS",  "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
+    "ABORTED",   "OUT_OF_RANGE",    "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
+    "DATA_LOSS", "UNAUTHENTICATED",
 };
 
 // What gRPC says of a connection or a stream that broke, without a code for it.
@@ -22,10 +26,6 @@ bool unpack(const google::protobuf::Any& packed, const char* name, Detail* detai
   // The names are those of google.rpc, so Any::UnpackTo would refuse the message.
   const std::string& url = packed.type_url();
   return url.substr(url.rfind('/') + 1) == name && detail->ParseFromString(packed.value());
-}
-
-Duration duration_of(const google::protobuf::Duration& message) {
-  return std::chrono::seconds(message.seconds()) + std::chrono::nanoseconds(message.nanos());
 }
 
 Error::Details details_of(const std::string& encoded) {
@@ -41,7 +41,7 @@ Error::Details details_of(const std::string& encoded) {
       details.reason = info.reason();
       details.metadata.insert(info.metadata().begin(), info.metadata().end());
     } else if (unpack(packed, "google.rpc.RetryInfo", &retry)) {
-      details.retry_delay = duration_of(retry.retry_delay());
+      details.retry_delay = detail::duration_of(retry.retry_delay());
     } else if (unpack(packed, "google.rpc.BadRequest", &bad)) {
       for (const auto& violation : bad.field_violations()) details.violations.push_back({violation.field(), violation.description()});
     } else if (unpack(packed, "google.rpc.ResourceInfo", &resource)) {

@@ -113,8 +113,7 @@ v1::VerifySummary Client::verify(v1::VerifyHeader header, std::vector<v1::Verify
     channel.stub<v1::VerifyService::Stub>().async()->Verify(context, reactor);
   };
   const detail::TimePoint deadline = caller_->deadline(options, caller_->options().timeout);
-  detail::Attempts attempts =
-      caller_->attempts(options, deadline, detail::is_idempotent<v1::VerifyRequest, v1::VerifyResponse>());
+  detail::Attempts attempts = caller_->attempts(options, deadline, detail::is_idempotent<v1::VerifyRequest, v1::VerifyResponse>());
   for (;;) {
     detail::Channel& channel = caller_->next_channel();
     Call call(std::make_unique<detail::CallContext>(*caller_, options, deadline), channel, start);

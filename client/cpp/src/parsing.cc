@@ -45,8 +45,8 @@ Stream<ParseOutcome> Client::parse_stream(Input<std::vector<Source>> batches, co
     channel.stub<v1::ParseService::Stub>().async()->ParseStream(context, reactor);
   };
   auto pending = std::make_shared<PendingSources>();
-  auto next = [batches = std::move(batches), options, pending, sequence = std::uint64_t{0}]() mutable
-      -> std::optional<v1::ParseStreamRequest> {
+  auto next = [batches = std::move(batches), options, pending,
+               sequence = std::uint64_t{0}]() mutable -> std::optional<v1::ParseStreamRequest> {
     auto sources = batches.next();
     if (!sources) return std::nullopt;
     v1::ParseStreamRequest request;

@@ -51,8 +51,8 @@ void check_address(const std::string& given, const std::string& address) {
   const bool has_port = std::regex_match(address, match, with_port);
   const int port = has_port ? std::stoi(match[1]) : 1;
   if (address.find_first_not_of('/') == std::string::npos || !is_known || port < 1 || port > 65535) {
-    throw std::invalid_argument(
-        "target: expected host:port, https://host:port or unix:///path, with a port from 1 to 65535, got \"" + given + "\"");
+    throw std::invalid_argument("target: expected host:port, https://host:port or unix:///path, with a port from 1 to 65535, got \"" +
+                                given + "\"");
   }
 }
 

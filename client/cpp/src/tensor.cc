@@ -109,8 +109,7 @@ Tensor::Tensor(Dtype dtype, Shape shape, std::string bytes) : dtype_(dtype), sha
   align();
 }
 
-Tensor::Tensor(v1::Tensor message)
-    : Tensor(static_cast<Dtype>(message.dtype()), shape_of(message), std::move(*message.mutable_data())) {}
+Tensor::Tensor(v1::Tensor message) : Tensor(static_cast<Dtype>(message.dtype()), shape_of(message), std::move(*message.mutable_data())) {}
 
 Tensor::Tensor(const Tensor& other) : dtype_(other.dtype_), shape_(other.shape_), bytes_(other.bytes_) { align(); }
 
@@ -122,8 +121,8 @@ Tensor Tensor::of_rows(const std::vector<std::vector<float>>& rows) {
   values.reserve(rows.size() * columns);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (rows[i].size() != columns) {
-      throw std::invalid_argument("rows: expected " + std::to_string(columns) + " values in each row, got " + std::to_string(rows[i].size()) +
-                                  " in row " + std::to_string(i));
+      throw std::invalid_argument("rows: expected " + std::to_string(columns) + " values in each row, got " +
+                                  std::to_string(rows[i].size()) + " in row " + std::to_string(i));
     }
     values.insert(values.end(), rows[i].begin(), rows[i].end());
   }

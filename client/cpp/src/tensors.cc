@@ -7,7 +7,7 @@ namespace accelerd {
 
 namespace {
 
-using Stub = v1::TensorService::Stub;
+using TensorStub = v1::TensorService::Stub;
 
 // Bytes of a message of an upload.
 constexpr std::size_t chunk_bytes = std::size_t{1} << 20;
@@ -20,7 +20,7 @@ v1::ExecuteResponse execute_graph(const Client& client, Graph graph, const std::
   CallOptions call_options = options;
   // Only a graph that keeps tensors would keep them twice.
   if (!keep) call_options.is_idempotent = options.is_idempotent.value_or(true);
-  return client.call(&Stub::Execute, request, call_options);
+  return client.call(&TensorStub::Execute, request, call_options);
 }
 
 // Sends a tensor in chunks. gRPC ends the writes if the daemon refuses it.
@@ -70,7 +70,7 @@ ResidentTensor Client::upload(const Tensor& tensor, const ExecuteOptions& option
   const bool is_idempotent = detail::is_idempotent<v1::UploadTensorRequest, v1::UploadTensorResponse>();
   caller_->run(options, is_idempotent, [&](detail::Channel& channel, grpc::ClientContext& context) {
     response.Clear();
-    const auto writer = channel.stub<Stub>().UploadTensor(&context, &response);
+    const auto writer = channel.stub<TensorStub>().UploadTensor(&context, &response);
     write(*writer, tensor, options);
     return writer->Finish();
   });
@@ -83,7 +83,7 @@ Tensor Client::download(const ResidentTensor& tensor, const CallOptions& options
   CallOptions with_timeout = options;
   with_timeout.timeout = options.timeout.value_or(caller_->options().timeout);
   v1::Tensor message;
-  for (const auto& part : call(&Stub::DownloadTensor, std::move(request), with_timeout)) {
+  for (const auto& part : call(&TensorStub::DownloadTensor, std::move(request), with_timeout)) {
     if (part.has_tensor()) {
       message.set_dtype(part.tensor().dtype());
       *message.mutable_shape() = part.tensor().shape();
@@ -96,7 +96,7 @@ Tensor Client::download(const ResidentTensor& tensor, const CallOptions& options
 void Client::free(const std::vector<ResidentTensor>& tensors, const CallOptions& options) const {
   v1::FreeTensorsRequest request;
   for (const auto& tensor : tensors) request.add_handles(tensor.handle());
-  call(&Stub::FreeTensors, request, options);
+  call(&TensorStub::FreeTensors, request, options);
 }
 
 }  // namespace accelerd

@@ -17,7 +17,8 @@ constexpr std::size_t max_in_flight = 8;
 
 void check_count(const char* name, std::size_t count, std::size_t expected) {
   if (count == expected) return;
-  throw std::invalid_argument(std::string(name) + ": expected " + std::to_string(expected) + ", one for each id, got " + std::to_string(count));
+  throw std::invalid_argument(std::string(name) + ": expected " + std::to_string(expected) + ", one for each id, got " +
+                              std::to_string(count));
 }
 
 std::size_t row_count(const Tensor& vectors) {

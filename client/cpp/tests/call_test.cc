@@ -77,7 +77,8 @@ TEST_CASE("an idempotent call is repeated until it succeeds") {
 }
 
 TEST_CASE("a call that is not idempotent is repeated only if the daemon says when") {
-  Statuses service({status_of(StatusCode::UNAVAILABLE, 1ms), status_of(StatusCode::RESOURCE_EXHAUSTED, 1ms), status_of(StatusCode::UNAVAILABLE)});
+  Statuses service(
+      {status_of(StatusCode::UNAVAILABLE, 1ms), status_of(StatusCode::RESOURCE_EXHAUSTED, 1ms), status_of(StatusCode::UNAVAILABLE)});
   const FakeDaemon daemon({&service});
   const Client client(daemon.target());
   CHECK(error_of([&] { client.create_collection("code"); }).code() == StatusCode::UNAVAILABLE);

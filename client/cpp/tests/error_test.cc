@@ -60,9 +60,7 @@ TEST_CASE("an error without details has empty ones") {
   CHECK_FALSE(error.retry_delay());
 }
 
-TEST_CASE("details that are malformed are ignored") {
-  CHECK(Error(grpc::Status(StatusCode::INTERNAL, "x", "\xff\xff")).reason().empty());
-}
+TEST_CASE("details that are malformed are ignored") { CHECK(Error(grpc::Status(StatusCode::INTERNAL, "x", "\xff\xff")).reason().empty()); }
 
 TEST_CASE("a connection that broke is unavailable") {
   CHECK(Error(grpc::Status(StatusCode::UNKNOWN, "Stream removed")).code() == StatusCode::UNAVAILABLE);

@@ -85,7 +85,8 @@ void check_close(accelerd::span<const float> actual, const Case& expected, doubl
 void check_embedding(const Tensor& vectors) {
   const Case expected = cases()["embed"];
   const auto rows = expected["first_components"].items();
-  CHECK(vectors.shape() == Tensor::Shape{static_cast<std::int64_t>(rows.size()), static_cast<std::int64_t>(expected["dimensions"].number())});
+  CHECK(vectors.shape() ==
+        Tensor::Shape{static_cast<std::int64_t>(rows.size()), static_cast<std::int64_t>(expected["dimensions"].number())});
   for (std::size_t i = 0; i < rows.size(); ++i) check_close(vectors.row<float>(i), rows[i], expected["tolerance"].number());
 }
 

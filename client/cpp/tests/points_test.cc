@@ -40,7 +40,10 @@ TEST_CASE("packed ids are read as numbers and as UUIDs") {
 
 TEST_CASE("a filter has its conditions") {
   Filter filter;
-  filter.ids({1}).must(Condition::equals("language", "rust")).must(Condition::range("line", 0, 100)).must_not(Condition::any_of("path", {"a", "b"}));
+  filter.ids({1})
+      .must(Condition::equals("language", "rust"))
+      .must(Condition::range("line", 0, 100))
+      .must_not(Condition::any_of("path", {"a", "b"}));
   const auto& message = filter.message();
   CHECK(message.must(0).equals().string_value() == "rust");
   CHECK(message.must(1).number_range().gte().int_value() == 0);

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <future>
 #include <numeric>
 #include <thread>
 
@@ -112,10 +113,34 @@ class Embedder final : public v1::EmbedService::Service {
   }
 };
 
+// Reads a batch, and never answers it.
+class Unanswering final : public v1::EmbedService::Service {
+ public:
+  grpc::Status EmbedStream(grpc::ServerContext* context, Embedder::Server* stream) override {
+    v1::EmbedStreamRequest request;
+    stream->Read(&request);
+    read.set_value();
+    while (!context->IsCancelled()) std::this_thread::yield();
+    return grpc::Status::OK;
+  }
+
+  std::promise<void> read;
+};
+
+StatusCode code_of(accelerd::Stream<accelerd::EmbedOutcome>& stream) {
+  try {
+    stream.next();
+  } catch (const Error& error) {
+    return error.code();
+  }
+  return StatusCode::OK;
+}
+
 // Sends statistics until the client goes.
 class Watched final : public v1::DeviceService::Service {
  public:
-  grpc::Status Watch(grpc::ServerContext* context, const v1::WatchRequest* request, grpc::ServerWriter<v1::WatchResponse>* writer) override {
+  grpc::Status Watch(grpc::ServerContext* context, const v1::WatchRequest* request,
+                     grpc::ServerWriter<v1::WatchResponse>* writer) override {
     if (calls++ == 0) return status_of(StatusCode::UNAVAILABLE);
     interval = request->interval().nanos();
     v1::WatchResponse response;
@@ -250,14 +275,34 @@ TEST_CASE("a stream of responses is repeated until the first, and cancelled by t
   CHECK(service.was_cancelled);
 }
 
-TEST_CASE("the deadline and the cancellation of a stream end it") {
-  Embedder service;
+TEST_CASE("the deadline of a stream ends it") {
+  Unanswering service;
   const FakeDaemon daemon({&service});
-  const Client client(daemon.target());
   accelerd::EmbedOptions options;
   options.timeout = 100ms;
-  // The daemon waits for a second batch.
-  auto late = client.embed_stream(std::vector<Texts>(1, Texts{"a"}), options, 2);
-  CHECK_THROWS_AS(late.next(), Error);
+  auto late = Client(daemon.target()).embed_stream(std::vector<Texts>(1, Texts{"a"}), options);
+  CHECK(code_of(late) == StatusCode::DEADLINE_EXCEEDED);
   CHECK_FALSE(late.next());
+}
+
+TEST_CASE("cancellation ends a stream that waits") {
+  Unanswering service;
+  const FakeDaemon daemon({&service});
+  const accelerd::CancellationSource source;
+  accelerd::EmbedOptions options;
+  options.cancellation = source.token();
+  auto stream = Client(daemon.target()).embed_stream(std::vector<Texts>(1, Texts{"a"}), options);
+  std::thread other([&] {
+    service.read.get_future().wait();
+    source.cancel();
+  });
+  CHECK(code_of(stream) == StatusCode::CANCELLED);
+  other.join();
+}
+
+TEST_CASE("a stream that ends before its last answer is an error") {
+  Embedder service;
+  const FakeDaemon daemon({&service});
+  auto stream = Client(daemon.target()).embed_stream(std::vector<Texts>(1, Texts{"a"}));
+  CHECK(code_of(stream) == StatusCode::INTERNAL);
 }

@@ -19,8 +19,7 @@ class span {
   constexpr span(T* data, std::size_t size) : data_(data), size_(size) {}
 
   // Any container with data() and size(): a vector, a string, an array, a std::span.
-  template <class Container,
-            class Element = std::remove_pointer_t<decltype(std::declval<Container&>().data())>,
+  template <class Container, class Element = std::remove_pointer_t<decltype(std::declval<Container&>().data())>,
             class = std::enable_if_t<std::is_convertible_v<Element (*)[], T (*)[]> && !std::is_same_v<std::decay_t<Container>, span>>>
   constexpr span(Container&& container) : data_(container.data()), size_(container.size()) {}
 

@@ -1,5 +1,5 @@
-// Measures bulk writes: `bulk_upsert --target localhost:7433 --points 100000 --dimensions 256 --batch 2048` generates vectors, writes them to
-// a collection that it deletes again, and prints {"points": n, "seconds": s}.
+// Measures bulk writes: `upsert --target localhost:7433 --points 100000 --dimensions 256 --batch 1000` generates vectors, writes them
+// to a collection that it deletes again, and prints {"points": n, "seconds": s}.
 #include <accelerd/client.h>
 
 #include <chrono>
@@ -15,7 +15,7 @@ struct Arguments {
   std::string target;
   std::uint64_t points = 100'000;
   std::uint64_t dimensions = 256;
-  std::uint64_t batch = 2048;
+  std::uint64_t batch = 1000;
 };
 
 Arguments parse(int argc, char** argv) {
@@ -58,7 +58,7 @@ void run(const Arguments& arguments) {
   std::vector<accelerd::Points> batches = generate(arguments);
   accelerd::CreateCollectionOptions options;
   options.dimensions = static_cast<std::uint32_t>(arguments.dimensions);
-  const auto collection = client.create_collection("bulk-upsert-cpp", options);
+  const auto collection = client.create_collection("upsert-cpp", options);
   const auto start = std::chrono::steady_clock::now();
   std::uint64_t written = 0;
   for (const auto& result : collection.upsert_many(std::move(batches))) written += result.inserted_count;
