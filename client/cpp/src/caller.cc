@@ -1,5 +1,7 @@
 #include "accelerd/detail/caller.h"
 
+#include <google/protobuf/descriptor.pb.h>
+
 #include <random>
 #include <stdexcept>
 

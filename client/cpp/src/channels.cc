@@ -2,6 +2,9 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 
+#include <algorithm>
+#include <climits>
+
 #include "accelerd/detail/caller.h"
 
 namespace accelerd::detail {

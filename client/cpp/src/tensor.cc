@@ -1,8 +1,8 @@
 #include "accelerd/tensor.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <stdexcept>
 
 namespace accelerd {
