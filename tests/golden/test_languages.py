@@ -15,9 +15,7 @@ LANGUAGES = sorted(script.parent.name for script in ROOT.glob("client/*/test") i
 
 
 def test_every_client_has_a_suite() -> None:
-    assert # What a script ends with where it cannot install its language.
-NOT_INSTALLABLE = 77
-LANGUAGES == ["cpp", "go", "java", "typescript"]
+    assert LANGUAGES == ["cpp", "go", "java", "typescript"]
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
