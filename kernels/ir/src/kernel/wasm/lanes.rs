@@ -159,10 +159,11 @@ impl Lanes<'_, '_> {
         }
         let written = self.scope.kernel.written();
         let is_written = |array: ParamId| written[array.0 as usize];
-        for (nth, one) in self.arrays.clone().into_iter().enumerate() {
-            for other in self.arrays[nth + 1..].to_vec() {
-                if is_written(one) || is_written(other) {
-                    self.end_if_shifted(end, one, other);
+        let arrays = self.arrays.clone();
+        for (nth, one) in arrays.iter().enumerate() {
+            for other in &arrays[nth + 1..] {
+                if is_written(*one) || is_written(*other) {
+                    self.end_if_shifted(end, *one, *other);
                 }
             }
         }
