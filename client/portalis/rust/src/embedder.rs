@@ -193,13 +193,12 @@ impl CudaEmbedder {
         }
         let [rows, dim] = [self.config.vocab_size, self.config.embedding_dim].map(i64::from);
         let mut graph = Graph::default();
-        let table = match &self.pretrained {
-            Some(table) => graph.input(table),
-            None => {
-                let seed = i64::from(self.config.seed).into();
-                let shape = [rows, dim].as_slice().into();
-                graph.op("randn", [], [("shape", shape), ("dtype", "f32".into()), ("seed", seed)])
-            }
+        let table = if let Some(table) = &self.pretrained {
+            graph.input(table)
+        } else {
+            let seed = i64::from(self.config.seed).into();
+            let shape = [rows, dim].as_slice().into();
+            graph.op("randn", [], [("shape", shape), ("dtype", "f32".into()), ("seed", seed)])
         };
         let shape = [1, dim].as_slice().into();
         let zeros = graph.op("full", [], [("shape", shape), ("value", 0.0.into()), ("dtype", "f32".into())]);
