@@ -101,7 +101,8 @@ fn metrics_are_measured_if_they_are_collected() {
 
 #[test]
 fn a_source_beyond_a_limit_is_an_error_that_names_it() {
-    let limits: [(&str, fn(u32) -> ParserConfig, u32); 3] = [
+    type Limit = (&'static str, fn(u32) -> ParserConfig, u32);
+    let limits: [Limit; 3] = [
         ("max_nodes", |max_nodes| ParserConfig { max_nodes, ..ParserConfig::default() }, 6),
         ("max_tokens", |max_tokens| ParserConfig { max_tokens, ..ParserConfig::default() }, 6),
         ("max_depth", |max_depth| ParserConfig { max_depth, ..ParserConfig::default() }, 5),
