@@ -15,10 +15,10 @@ struct Arguments {
     target: String,
     /// Points to write.
     #[arg(long, default_value_t = 100_000)]
-    points: usize,
+    points: u64,
     /// Dimensions of a vector.
     #[arg(long, default_value_t = 256)]
-    dimensions: usize,
+    dimensions: u32,
     /// Points of a batch.
     #[arg(long, default_value_t = 1000)]
     batch: usize,
@@ -29,7 +29,7 @@ async fn main() -> Result<(), Error> {
     let arguments = Arguments::parse();
     let batches = batches(&arguments);
     let collection = Client::connect(arguments.target).await?.collection("upsert-rust");
-    let options = CollectionOptions { dimensions: arguments.dimensions as u32, ..CollectionOptions::default() };
+    let options = CollectionOptions { dimensions: arguments.dimensions, ..CollectionOptions::default() };
     collection.create(&options).await?;
     let start = Instant::now();
     let mut outcomes = collection.upsert_stream(stream::iter(batches)).await?;
@@ -41,19 +41,13 @@ async fn main() -> Result<(), Error> {
     collection.delete().await
 }
 
-/// Vectors of pseudo-random numbers from -1 to 1, by xorshift.
+/// Vectors of random numbers from 0 to 1.
 fn batches(arguments: &Arguments) -> Vec<Upsert> {
-    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
-    let mut number = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 40) as f32 / (1_u32 << 23) as f32 - 1.0
-    };
-    let ids: Vec<u64> = (0..arguments.points as u64).collect();
+    let ids: Vec<u64> = (0..arguments.points).collect();
+    let dimensions = arguments.dimensions as usize;
     let batch = |ids: &[u64]| {
-        let numbers = (0..ids.len() * arguments.dimensions).map(|_| number()).collect();
-        let vectors = Matrix::new(numbers, arguments.dimensions).expect("each row has its numbers");
+        let numbers: Vec<f32> = (0..ids.len() * dimensions).map(|_| rand::random()).collect();
+        let vectors = Matrix::new(numbers, dimensions).expect("each row has its numbers");
         Upsert {
             ids: ids.to_vec().into(),
             points: Points::Vectors(vectors.into()),

@@ -78,7 +78,7 @@ async fn search() {
     let case = case("search");
     let query = matrix(&case["query"]);
     let collection = connected(&server).await.collection("golden-rust");
-    let dimensions = query.dim() as u32;
+    let dimensions = u32::try_from(query.dim()).expect("a few");
     collection.create(&CollectionOptions { dimensions, ..CollectionOptions::default() }).await.expect("is new");
     let payload = |given: &Value| {
         let line: i64 = read(&given["line"]);
@@ -152,8 +152,9 @@ fn saxpy(case: &Value, grid: &str) -> Launch {
 /// A tensor of one dimension.
 fn vector(values: Vec<f32>) -> accelerd_client::proto::Tensor {
     let length = values.len();
+    let extent = i64::try_from(length).expect("a few");
     let mut tensor: accelerd_client::proto::Tensor = Matrix::new(values, length).expect("one row").into();
-    tensor.shape = vec![length as i64];
+    tensor.shape = vec![extent];
     tensor
 }
 
