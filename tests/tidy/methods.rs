@@ -7,15 +7,19 @@ use accelerd_proto::methods::SERVICES;
 
 use super::{files, root};
 
+const GENERATED: &str = "stubs that client/generate.py writes";
+
 /// Where paths of methods stand, and why.
-const ALLOWED: [(&str, &str); 3] = [
+const ALLOWED: [(&str, &str); 5] = [
+    ("client/go/accelerd", GENERATED),
+    ("client/typescript/src/generated", GENERATED),
     ("client/python/src/accelerd/_methods.py", "the table of the Python client, which generate.py writes"),
     ("client/python/src/accelerd/_proto", "stubs that protoc generates"),
     ("server/http/console/src", "names of the type Method, which generate.py writes"),
 ];
 
 /// Extensions of sources and settings; documentation and the .proto files may name methods.
-const EXTENSIONS: [&str; 9] = ["rs", "py", "pyi", "toml", "yaml", "yml", "json", "ts", "go"];
+const EXTENSIONS: [&str; 11] = ["rs", "py", "pyi", "toml", "yaml", "yml", "json", "ts", "go", "cc", "h"];
 
 /// The lines of code that name a service or the path of a method.
 fn naming_lines(text: &str) -> Vec<usize> {
