@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -60,7 +61,9 @@ with Client(sys.argv[1]) as client:
 
 def test_a_process_that_calls_before_the_daemon_starts_is_answered(daemon: Daemon) -> None:
     assert daemon.terminate() == 0
-    with subprocess.Popen([sys.executable, "-c", CHILD, daemon.target], stdout=subprocess.PIPE, text=True) as child:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", CHILD, daemon.target]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == "unavailable\n"
         daemon.start()

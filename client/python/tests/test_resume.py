@@ -130,11 +130,11 @@ Streamed = Callable[..., list[Any]]
 def streamed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Streamed:
     """A function that returns all that a stream yields: `streamed(target, lambda client: client.embed_stream(...))`."""
 
-    async def no_sleep(seconds: float) -> None:
+    async def no_pause(seconds: float, unconnected: list[Any]) -> None:
         assert seconds < 60
 
-    monkeypatch.setattr(_blocking_call, "sleep", lambda seconds: None)
-    monkeypatch.setattr(_aio_call, "sleep", no_sleep)
+    monkeypatch.setattr(_blocking_call, "pause", lambda seconds, unconnected: None)
+    monkeypatch.setattr(_aio_call, "pause", no_pause)
 
     def made(target: str, stream: Callable[[Any], Any]) -> list[Any]:
         if request.param == "blocking":

@@ -51,10 +51,10 @@ class Scenario:
         self.answer = answer
         self.attempts: list[float] = []
 
-    def sleep(self, seconds: float) -> None:
+    def pause(self, seconds: float, unconnected: list[Any]) -> None:
         self.time += seconds
 
-    async def sleep_async(self, seconds: float) -> None:
+    async def pause_async(self, seconds: float, unconnected: list[Any]) -> None:
         self.time += seconds
 
     def elapsed(self) -> float:
@@ -118,8 +118,8 @@ def ask(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ask:
 
     def made(scenario: Scenario, call: Callable[[Any], Any], **settings: Any) -> Any:
         monkeypatch.setattr(_timeout, "monotonic", lambda: scenario.time)
-        monkeypatch.setattr(_blocking_call, "sleep", scenario.sleep)
-        monkeypatch.setattr(_aio_call, "sleep", scenario.sleep_async)
+        monkeypatch.setattr(_blocking_call, "pause", scenario.pause)
+        monkeypatch.setattr(_aio_call, "pause", scenario.pause_async)
         client = (Client if request.param == "blocking" else AsyncClient)("localhost:1", **settings)
         client._caller._connections.unary = scenario.unary
         if request.param == "blocking":
