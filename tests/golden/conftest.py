@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from certificates import Authority
-from loopback import addresses, serve
+from loopback import PORTS, addresses, serve
 
 CASES = Path(__file__).with_name("cases.json")
 # The daemon is away for a second after it ended.
@@ -29,8 +29,7 @@ done
 @contextmanager
 def restartable(folder: Path) -> Iterator[tuple[dict[str, str], str]]:
     """Start a daemon that is started again after its end. Yields its settings, and a command that kills it."""
-    names = ("SERVER__LISTEN", "SERVER__ADMIN_LISTEN", "SERVER__HEALTH_LISTEN", "HTTP__LISTEN")
-    settings = dict(zip(names, addresses(len(names)), strict=True)) | {
+    settings = dict(zip(PORTS, addresses(len(PORTS)), strict=True)) | {
         "BACKEND__KIND": "cpu",
         "DRAIN__ENDPOINT_DELAY": "0s",
         # The suite of a browser is a page of another origin.

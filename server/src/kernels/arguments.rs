@@ -142,7 +142,8 @@ fn views_by_param(
     }
     let mut by_param = HashMap::with_capacity(views.len());
     for view in views {
-        let (field, name) = (format!("{}.name", view.field), view.name.clone());
+        let field = format!("{}.name", view.field);
+        let name = view.name.clone();
         let Some(param) = position(kernel, &name) else {
             return Err(unknown_name(&field, "a parameter", kernel.kernel.params.iter(), &name));
         };

@@ -148,7 +148,8 @@ impl CudaEmbedder {
         let dim = self.config.embedding_dim as usize;
         let rows = |numbers| MatrixRef::new(numbers, dim).map_err(Error::from);
         let options = SimilarOptions::cosine(u32::try_from(top_k).unwrap_or(u32::MAX));
-        let (queries, candidates) = (rows(query_embeddings)?, rows(candidate_embeddings)?);
+        let queries = rows(query_embeddings)?;
+        let candidates = rows(candidate_embeddings)?;
         let found = block_on(self.connection.client.find_similar(queries, candidates, &options))?;
         let rows = (0..).zip(found.indices.iter().zip(found.scores.iter()));
         let results = rows.flat_map(|(query_idx, (indices, scores))| {

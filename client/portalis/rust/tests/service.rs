@@ -70,7 +70,9 @@ fn nodes_are_linked_and_located() {
     let result = parser(ParserConfig::default()).parse("a = b\nif a:\n    f(a, 'ü')\n").expect("valid");
     let nodes = &result.nodes;
     let row = |kind: &str| nodes.iter().position(|node| node.kind == kind).expect("one of the kind");
-    let (assign, branch, call) = (row("Assign"), row("If"), row("Call"));
+    let assign = row("Assign");
+    let branch = row("If");
+    let call = row("Call");
     assert_eq!(
         (nodes[assign].parent_idx, nodes[assign].next_sibling),
         (u32::MAX, u32::try_from(branch).expect("small"))
